@@ -1,0 +1,127 @@
+"""What the ledger needs from a store. `sqlite.py` and `postgres.py` are the two that hold it.
+
+A store knows rows and bytes, never keys, events or law. The order of rows in commit order is the order of
+the log; row ids rise but may leave gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Row:
+    """One stored record. `type` is a label that repeats the record's own type; it is never imported."""
+
+    stream: str
+    version: int
+    type: str
+    record: bytes
+
+
+@dataclass(frozen=True)
+class EvidenceRow:
+    """Bytes that a record commits to. `commitment` is hex of SHA-256(salt ‖ bytes); `salt` has 32 bytes.
+
+    `body` is zlib-compressed. `task` owns the row: erasing a task's evidence deletes its rows.
+    """
+
+    commitment: str
+    salt: bytes
+    task: str
+    body: bytes
+
+
+@dataclass(frozen=True)
+class ProjectionRow:
+    """One row of a projection: `value` is canonical JSON, None deletes the row."""
+
+    key: str
+    value: bytes | None
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a projection has come: the row id of the last record folded, and that record's SHA-256, hex.
+
+    `row_id` 0 with an empty digest is the beginning. `version` is the projection's own version.
+    """
+
+    version: int
+    row_id: int
+    digest: str
+
+
+class LedgerMoved(Exception):
+    """The `ledger` stream is longer than the caller knew: read it again, check the key, append again."""
+
+
+class RunnerLock(Protocol):
+    """A lock held by a live runner; the operating system or the server drops it when the process dies."""
+
+    def release(self) -> None: ...
+
+
+class Store(Protocol):
+    """Rows in, rows out. Every method raises `StoreUnavailable`, `Busy` or `IOFailure`, or does its work."""
+
+    def append(
+        self, rows: Sequence[Row], evidence: Sequence[EvidenceRow], *, ledger_version: int
+    ) -> None:
+        """Store all of it in one transaction, durable on return.
+
+        Raises `VersionConflict` where a (stream, version) is taken by another record, `LedgerMoved` where
+        the newest version of the stream `ledger`, read inside the transaction, is not `ledger_version`.
+        Where the rows are there already, byte for byte, the append has happened: it returns.
+        An evidence row whose commitment is stored already is left as it is.
+        """
+        ...
+
+    def stream(self, stream: str, *, after: int = 0) -> list[Row]:
+        """The rows of one stream with a version above `after`, in order."""
+        ...
+
+    def streams(self, prefix: str) -> list[str]:
+        """The names of the streams that begin with `prefix`, sorted by code point."""
+        ...
+
+    def rows(self, *, after: int = 0, limit: int = 1000) -> list[tuple[int, Row]]:
+        """(row id, row) in commit order, from the first row id above `after`."""
+        ...
+
+    def count(self) -> int:
+        """How many records are stored."""
+        ...
+
+    def evidence(self, commitment: str) -> EvidenceRow | None: ...
+
+    def try_lock(self, name: str) -> RunnerLock | None:
+        """Take the lock `name` (32 hex) now, or answer None because somebody alive holds it."""
+        ...
+
+    def position(self, projection: str) -> Position | None: ...
+
+    def projected(self, projection: str, key: str | None = None) -> Iterator[ProjectionRow]:
+        """The rows of a projection, by key; one row where `key` is given."""
+        ...
+
+    def project(
+        self, projection: str, rows: Iterable[ProjectionRow], *, was: Position | None, now: Position
+    ) -> None:
+        """Write rows and position in one transaction. Raises `Busy` where the position is not `was`."""
+        ...
+
+    def swap_projection(
+        self, projection: str, rows: Iterable[ProjectionRow], *, now: Position
+    ) -> None:
+        """Replace all rows and the position of a projection in one transaction."""
+        ...
+
+    def projector(self, projection: str) -> AbstractContextManager[None]:
+        """Hold the right to write a projection. Raises `Busy` where another holds it."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,78 @@
+"""Canonical JSON: one document, one spelling.
+
+`encode` writes RFC 8785 for the documents causebook allows: keys are ASCII, numbers are integers within
+±(2^53-1), strings hold Unicode scalar values. For those, orjson with sorted keys writes the very bytes of
+RFC 8785; a property test holds it against an independent implementation.
+
+`decode` takes only what `encode` writes. It parses, encodes again and compares, so a duplicate key, a
+blank, `-0`, `1e0`, a needless escape or a lone surrogate is refused without a rule of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import orjson
+
+INTEGER_MAX: Final = 2**53 - 1
+
+
+def encode(document: Any) -> bytes:
+    """The one spelling of `document`.
+
+    Raises `ValueError` (orjson's) where it cannot be written: a lone surrogate, a key that is no string.
+    """
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+
+
+def decode(line: bytes) -> Any:
+    """The document that `line` spells.
+
+    Raises `ValueError` with a few words saying what is wrong.
+    """
+    try:
+        document = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg}") from None
+    if encode(document) != line:
+        raise ValueError("not canonical JSON (RFC 8785)")
+    return document
+
+
+class DuplicateKey(ValueError):
+    """A JSON object names one key twice; what it says depends on who reads it."""
+
+
+def decode_foreign(text: str) -> Any:
+    """The document that somebody else's JSON `text` spells, in any spelling, duplicate keys refused.
+
+    For argument text written by a model. Raises `DuplicateKey`, or `ValueError` for what is not JSON (the
+    names NaN and Infinity, which Python would take, included) or nests too deep.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_not_json)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise DuplicateKey("an object names one key twice")
+    return document
+
+
+def _not_json(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def escaped_bytes(text: str) -> int | None:
+    """How many bytes `text` takes between its quotes in canonical JSON; None if it cannot be written.
+
+    It cannot be where it holds a lone surrogate, which is no Unicode scalar value.
+    """
+    try:
+        return len(orjson.dumps(text)) - 2
+    except orjson.JSONEncodeError:
+        return None
