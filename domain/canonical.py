@@ -11,11 +11,14 @@ blank, `-0`, `1e0`, a needless escape or a lone surrogate is refused without a r
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 import orjson
 
 INTEGER_MAX: Final = 2**53 - 1
+DEPTH_MAX: Final = 64
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def encode(document: Any) -> bytes:
@@ -50,10 +53,28 @@ def decode_foreign(text: str) -> Any:
     For argument text written by a model. Raises `DuplicateKey`, or `ValueError` for what is not JSON (the
     names NaN and Infinity, which Python would take, included) or nests too deep.
     """
-    try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_not_json)
-    except RecursionError:
-        raise ValueError("nested too deep") from None
+    if _depth(text) > DEPTH_MAX:
+        raise ValueError(f"nested deeper than {DEPTH_MAX}")
+    return json.loads(text, object_pairs_hook=_unique, parse_constant=_not_json, parse_int=_integer)
+
+
+def _depth(text: str) -> int:
+    # Python's own limit depends on how deep the caller stands, and the answer must not.
+    if text.count("[") + text.count("{") <= DEPTH_MAX:
+        return 0
+    depth = deepest = 0
+    for character in _STRING.sub("", text):
+        if character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
+    return deepest
+
+
+def _integer(digits: str) -> int | float:
+    # Python's own limit on digits is a setting of the process, and the answer must not depend on it.
+    return int(digits) if len(digits) <= 20 else float(digits)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

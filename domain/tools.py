@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from .canonical import encode
@@ -175,6 +176,7 @@ def _property(argument: Argument) -> dict[str, Any]:
     return schema
 
 
-def definitions_digest(names: Iterable[str]) -> str:
+@lru_cache(maxsize=256)
+def definitions_digest(names: tuple[str, ...]) -> str:
     """SHA-256, hex, over the canonical JSON list of the definitions of `names`, in that order."""
     return hashlib.sha256(encode([definition(name) for name in names])).hexdigest()

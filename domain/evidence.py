@@ -1,0 +1,69 @@
+"""Evidence: the bytes a record commits to, kept beside the log so that they can be erased.
+
+A commitment is SHA-256(salt ‖ bytes), with 32 random bytes of salt for each item. With the salt gone too,
+a short text cannot be guessed back from the record. `Committer` is the port by which the pure code names
+bytes without knowing where their salt comes from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .ports import Response, ToolCall
+
+SALT_BYTES: Final = 32
+
+Committer = Callable[[bytes], str]
+"""Keeps the bytes as evidence and answers their commitment, 64 hex digits."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of evidence, as it is kept."""
+
+    commitment: str
+    salt: bytes
+    body: bytes
+
+    def holds(self) -> bool:
+        """Whether the commitment is that of the salt and the bytes."""
+        return len(self.salt) == SALT_BYTES and commit(self.salt, self.body) == self.commitment
+
+
+def commit(salt: bytes, body: bytes) -> str:
+    """SHA-256(salt ‖ body), hex."""
+    return hashlib.sha256(salt + body).hexdigest()
+
+
+def text_bytes(text: str) -> bytes:
+    """The bytes of any Python string: UTF-8, with lone surrogates kept (`surrogatepass`)."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def response_bytes(response: Response) -> bytes:
+    """What a model answered, as evidence: ASCII JSON, so that a lone surrogate survives as `\\udXXX`.
+
+    Holds what the rules look at, and `finish_reason`. Tokens and times are in the record already.
+    """
+    document = {
+        "calls": [[c.id, c.name, c.arguments, c.was_object] for c in response.calls],
+        "content": response.content,
+        "finish_reason": response.finish_reason,
+    }
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def response_from(body: bytes) -> Response:
+    """The answer that `response_bytes` wrote. Raises `ValueError` where the bytes are not that."""
+    document: Any = json.loads(body)
+    try:
+        calls = tuple(ToolCall(i, name, text, flag) for i, name, text, flag in document["calls"])
+        return Response(
+            content=document["content"], calls=calls, finish_reason=document["finish_reason"]
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a model's answer: {error}") from None

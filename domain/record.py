@@ -1,0 +1,191 @@
+r"""The record: one event, written once, byte by byte.
+
+A record is two lines of ASCII or UTF-8, each ended by one LF (0x0A), and nothing after the second:
+
+    line 1   RFC 8785 canonical JSON, an object with exactly these seven keys, sorted as below
+             at        "2026-11-30T15:36:00.123456Z", UTC, six digits of microseconds; a claim
+             data      the event's fields, nulls included (domain/events.py)
+             ledger    the origin: a C2SP note key name (not empty, no space, no "+", no control)
+             previous  64 hex digits, see below
+             stream    domain/streams.py
+             type      the event's type
+             version   the record's number in its stream, from 1
+    line 2   keyid SP signature
+             keyid     64 hex digits: SHA-256 of the signing key's DER SubjectPublicKeyInfo
+             signature base64 of 64 bytes (RFC 4648 section 4, padded, canonical: 88 characters)
+
+The signature is Ed25519 over the DSSE v1 pre-authentication encoding of line 1 without its LF:
+
+    "DSSEv1 36 application/vnd.causebook.event+json " LEN " " LINE
+
+where LEN is the length of LINE in bytes, in decimal. So a record turns into a DSSE envelope without being
+signed again. The *digest* of a record is the SHA-256 of all its bytes, both lines and both LFs.
+
+`previous` is the digest of the record before it in the stream. The first record of a stream takes it from
+where the stream began: `LedgerFounded` has 64 zeros, `TaskOpened` the digest of `LedgerFounded`,
+`EvaluationOpened` that of its `PanelConvened`. So every stream hangs on one founding, and a verdict's
+signature covers every step that led to it.
+
+A record has one spelling. `parse` takes a record apart and refuses any other: it encodes again what it read
+and compares, so a duplicate key, `-0`, `1e0`, a blank or a lone surrogate needs no rule of its own. `parse`
+checks form only; whose key it is and whether the signature holds is asked by whoever has the keys.
+
+This module takes values and bytes and does no IO. `docs/format.md` shows a whole record.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from .canonical import decode, encode
+from .errors import RecordError
+from .limits import RECORD_BYTES_MAX
+
+PAYLOAD_TYPE: Final = "application/vnd.causebook.event+json"
+NO_PREVIOUS: Final = "0" * 64
+
+_KEYS: Final = frozenset({"at", "data", "ledger", "previous", "stream", "type", "version"})
+_AT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+_HEX64 = re.compile(r"[0-9a-f]{64}")
+_ORIGIN = re.compile(r"[^\s+\x00-\x20\x7f-\x9f]{1,255}")
+_SIGNED = re.compile(rb"([0-9a-f]{64}) ([A-Za-z0-9+/]{86}==)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record, taken apart. `raw` is all its bytes, `digest` their SHA-256 in hex."""
+
+    at: str
+    data: dict[str, Any]
+    ledger: str
+    previous: str
+    stream: str
+    type: str
+    version: int
+    keyid: str
+    signature: bytes
+    raw: bytes
+    digest: str
+
+    def signed_bytes(self) -> bytes:
+        """What the signature is over."""
+        return pae(self.raw[: self.raw.index(b"\n")])
+
+
+def pae(line: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
+    """The DSSE v1 pre-authentication encoding of `line`."""
+    return b"DSSEv1 %d %b %d %b" % (len(payload_type), payload_type.encode(), len(line), line)
+
+
+def digest(raw: bytes) -> str:
+    """The digest of a record: SHA-256 of all its bytes, hex."""
+    return hashlib.sha256(raw).hexdigest()
+
+
+def is_origin(name: str) -> bool:
+    """Whether `name` can be a ledger's origin: a note key name, at most 255 characters."""
+    return _ORIGIN.fullmatch(name) is not None
+
+
+def line_1(
+    *,
+    at: datetime,
+    data: dict[str, Any],
+    ledger: str,
+    previous: str,
+    stream: str,
+    type: str,
+    version: int,
+) -> bytes:
+    """Line 1 without its LF. `at` is aware; it is written in UTC.
+
+    Raises `RecordError` where the data hold what canonical JSON cannot say.
+    """
+    document = {
+        "at": written_time(at),
+        "data": data,
+        "ledger": ledger,
+        "previous": previous,
+        "stream": stream,
+        "type": type,
+        "version": version,
+    }
+    try:
+        return encode(document)
+    except ValueError as error:
+        raise RecordError(f"{stream} v{version} {type}: cannot be written: {error}") from None
+
+
+def written_time(at: datetime) -> str:
+    """An aware time as a record writes it. Raises `ValueError` for a naive one."""
+    offset = at.utcoffset()
+    if offset is None:
+        raise ValueError("a record's time is aware")
+    return (at.replace(tzinfo=None) - offset).isoformat(timespec="microseconds") + "Z"
+
+
+def assemble(line: bytes, keyid: str, signature: bytes) -> bytes:
+    """The record of line 1, the signer's key id and the 64 bytes of the signature over `pae(line)`.
+
+    Raises `RecordError` where the record would be longer than 61,440 bytes.
+    """
+    raw = b"%b\n%b %b\n" % (line, keyid.encode(), base64.b64encode(signature))
+    if len(raw) > RECORD_BYTES_MAX:
+        raise RecordError(f"record: expected at most {RECORD_BYTES_MAX} bytes, found {len(raw)}")
+    return raw
+
+
+def parse(raw: bytes) -> Record:
+    """The record that `raw` is. Raises `RecordError` naming the first rule it breaks."""
+    if len(raw) > RECORD_BYTES_MAX:
+        raise RecordError(f"length: expected at most {RECORD_BYTES_MAX} bytes, found {len(raw)}")
+    line, lf, rest = raw.partition(b"\n")
+    signed = _SIGNED.fullmatch(rest)
+    if not lf or signed is None:
+        raise RecordError("lines: expected a line of JSON and a line of key id and signature")
+    text = signed[2]
+    signature = base64.b64decode(text)
+    if base64.b64encode(signature) != text:
+        raise RecordError("signature: expected canonical base64")
+    try:
+        document = decode(line)
+    except ValueError as error:
+        raise RecordError(f"line 1: {error}") from None
+    if not isinstance(document, dict) or document.keys() != _KEYS:
+        raise RecordError("line 1: expected exactly the keys " + ", ".join(sorted(_KEYS)))
+    fault = _field_fault(document)
+    if fault is not None:
+        raise RecordError(fault)
+    return Record(
+        **document,
+        keyid=signed[1].decode(),
+        signature=signature,
+        raw=raw,
+        digest=hashlib.sha256(raw).hexdigest(),
+    )
+
+
+def _field_fault(document: dict[str, Any]) -> str | None:
+    at, version = document["at"], document["version"]
+    if not isinstance(at, str) or _AT.fullmatch(at) is None:
+        return "at: expected a time like 2026-11-30T15:36:00.123456Z"
+    try:
+        datetime.fromisoformat(at)
+    except ValueError:
+        return "at: no such time"
+    if not isinstance(document["data"], dict):
+        return "data: expected an object"
+    if not isinstance(document["ledger"], str) or _ORIGIN.fullmatch(document["ledger"]) is None:
+        return "ledger: expected an origin without spaces, '+' or controls"
+    if not isinstance(document["previous"], str) or _HEX64.fullmatch(document["previous"]) is None:
+        return "previous: expected 64 lower-case hex digits"
+    if not isinstance(document["stream"], str) or not isinstance(document["type"], str):
+        return "stream, type: expected strings"
+    if type(version) is not int or version < 1:
+        return "version: expected a whole number from 1"
+    return None
