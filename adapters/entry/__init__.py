@@ -1,3 +1,76 @@
-"""causebook: the audit ledger for decisions made by LLM judges."""
+"""causebook: the audit ledger for decisions made by LLM judges.
+
+    from causebook import Judge, Ledger, ReadResult, Response, ToolCall
+
+`Ledger` founds and opens a ledger; what it hands out puts a judge loop of any kind on it. `ReadMemory` is
+the interception of repeat reads by itself, for a loop that judges nothing. Nothing here needs litellm.
+
+Names load when they are first used, so that `import causebook` costs next to nothing and a command that only
+reads never loads what only writers need.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .adapters.attempt import Attempt, Judge, Panel, Seat
+    from .adapters.ledger import Ledger
+    from .domain.errors import CausebookError
+    from .domain.ports import (
+        Model,
+        ModelFault,
+        ReadResult,
+        Request,
+        Response,
+        ToolCall,
+        Workspace,
+    )
+    from .domain.reads import Read, ReadMemory, Repeat
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Attempt": "adapters.attempt",
+    "CausebookError": "domain.errors",
+    "Judge": "adapters.attempt",
+    "Ledger": "adapters.ledger",
+    "Model": "domain.ports",
+    "ModelFault": "domain.ports",
+    "Panel": "adapters.attempt",
+    "Read": "domain.reads",
+    "ReadMemory": "domain.reads",
+    "ReadResult": "domain.ports",
+    "Repeat": "domain.reads",
+    "Request": "domain.ports",
+    "Response": "domain.ports",
+    "Seat": "adapters.attempt",
+    "ToolCall": "domain.ports",
+    "Workspace": "domain.ports",
+}
+
+__all__ = [
+    "Attempt",
+    "CausebookError",
+    "Judge",
+    "Ledger",
+    "Model",
+    "ModelFault",
+    "Panel",
+    "Read",
+    "ReadMemory",
+    "ReadResult",
+    "Repeat",
+    "Request",
+    "Response",
+    "Seat",
+    "ToolCall",
+    "Workspace",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'causebook' has no attribute {name!r}")
+    return getattr(import_module(f".{home}", __name__), name)

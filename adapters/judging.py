@@ -1,0 +1,131 @@
+"""Hearing a panel: its judges side by side, each asking its own model and reading one workspace.
+
+One thread a judge, because a model call blocks for as long as it likes; the caller's thread waits, shows
+progress and takes the person's Ctrl-C. Every turn is stored before the next model call.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..domain.errors import Interrupted
+from ..domain.events import PanelDecided
+from ..domain.ports import Model, Workspace
+from .attempt import Abandoned, Panel, Seat
+from .models.retry import attempt as ask
+from .writer import Written
+
+OnTurn = Callable[[str, list[Written]], None]
+"""Told, in the caller's thread, of each turn stored: the judge, and the turn's records."""
+
+
+@dataclass(frozen=True)
+class _News:
+    """What a judge's thread tells the caller's: a turn stored, or its end (`written` is None)."""
+
+    judge: str
+    written: list[Written] | None
+    error: BaseException | None = None
+
+
+def hear_panel(
+    panel: Panel,
+    models: Mapping[str, Model],
+    workspace: Workspace,
+    on_turn: OnTurn = lambda judge, written: None,
+) -> PanelDecided:
+    """Hear every judge convened to its end, then decide. `models` has one for each judge.
+
+    On Ctrl-C the open evaluations are closed as interrupted, the panel decides, and `Interrupted` is raised.
+    Where a judge's thread fails (the store is full, say), the others stop, the runner's lock is given back
+    and its error is raised: the next writer takes over (rule 10).
+    """
+    news: queue.SimpleQueue[_News] = queue.SimpleQueue()
+    stop = threading.Event()
+    for judge in panel.judges:
+        threading.Thread(
+            target=_hear_judge,
+            args=(panel, judge, models[judge], workspace, news, stop),
+            name=f"judge {judge}",
+            # A model call cannot be called off; a process told to end does not wait for one.
+            daemon=True,
+        ).start()
+    try:
+        error = _follow(len(panel.judges), news, stop, on_turn)
+    except KeyboardInterrupt:
+        stop.set()
+        panel.interrupt()
+        raise Interrupted(
+            f"task {panel.log.task}: interrupted; what was recorded stays, and the open evaluations "
+            "are closed as interrupted",
+            hint=f"causebook why {panel.log.task}",
+        ) from None
+    except BaseException:
+        stop.set()
+        panel.lock.release()
+        raise
+    if error is not None:
+        panel.lock.release()
+        raise error
+    return panel.decide()
+
+
+def _follow(
+    judges: int, news: queue.SimpleQueue[_News], stop: threading.Event, on_turn: OnTurn
+) -> BaseException | None:
+    first_error: BaseException | None = None
+    while judges:
+        told = news.get()
+        if told.written is not None:
+            on_turn(told.judge, told.written)
+            continue
+        judges -= 1
+        if told.error is not None and first_error is None:
+            first_error = told.error
+            stop.set()
+    return first_error
+
+
+def _hear_judge(
+    panel: Panel,
+    judge: str,
+    model: Model,
+    workspace: Workspace,
+    news: queue.SimpleQueue[_News],
+    stop: threading.Event,
+) -> None:
+    error: BaseException | None = None
+    try:
+        hear_seat(panel.open(judge), model, workspace, stop, lambda w: news.put(_News(judge, w)))
+    except Abandoned:
+        pass  # the caller's thread has closed this evaluation
+    except BaseException as caught:  # noqa: BLE001 - handed to the caller's thread, which raises it
+        error = caught
+    news.put(_News(judge, None, error))
+
+
+def hear_seat(
+    seat: Seat,
+    model: Model,
+    workspace: Workspace,
+    stop: threading.Event,
+    stored: Callable[[list[Written]], None] = lambda written: None,
+) -> None:
+    """Hear one judge until it has decided, or `stop` is set between two calls."""
+    while not stop.is_set():
+        request = seat.next_request()
+        if request is None:
+            return
+        outcome = ask(model, request, sleep=stop.wait)
+        if stop.is_set():
+            return
+        failures = [(tried.fault, tried.declined_tool_choice) for tried in outcome.failures]
+        if outcome.response is None:
+            seat.fail(failures)
+        else:
+            for read in seat.respond(outcome.response, failures=failures):
+                seat.answer(workspace.read(read.tool, read.arguments))
+        stored(seat.written)

@@ -1,0 +1,246 @@
+"""From events to stored records: number, chain, sign, append. Only here is a ledger written to.
+
+A `Batch` is what goes into one transaction: records of any number of streams, and the evidence they commit to.
+Each record is built when it is added, so a later one can name the digest of an earlier one. Nothing is stored
+before `commit`, and after it all of it is, durably.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ..domain.errors import BadData, Busy, Denied, NoInput, VersionConflict
+from ..domain.events import EvaluationOpened, Event, LedgerFounded, TaskOpened, event_from
+from ..domain.evidence import SALT_BYTES, commit
+from ..domain.keyring import Keyring, signer_of
+from ..domain.record import NO_PREVIOUS, Record, assemble, digest, line_1, pae, parse
+from ..domain.streams import LEDGER
+from .keys import Signer
+from .signatures import verify
+from .store.port import EvidenceRow, LedgerMoved, Row, Store
+
+COMPRESSION_LEVEL = 1
+"""Evidence is compressed for its size on disk, on the path of every turn: fast beats small."""
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The time, aware, in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Written:
+    """One record, as it went in."""
+
+    stream: str
+    version: int
+    event: Event
+    digest: str
+
+
+@dataclass
+class Satchel:
+    """Evidence gathered for one batch: `commit` is a `Committer` (domain/evidence.py)."""
+
+    task: str
+    rows: list[EvidenceRow] = field(default_factory=list)
+
+    def commit(self, body: bytes) -> str:
+        """Keep `body` under a fresh salt; its commitment."""
+        salt = os.urandom(SALT_BYTES)
+        commitment = commit(salt, body)
+        packed = zlib.compress(body, COMPRESSION_LEVEL)
+        self.rows.append(EvidenceRow(commitment, salt, self.task, packed))
+        return commitment
+
+
+def read_stream(store: Store, stream: str, origin: str | None = None) -> list[tuple[Record, Event]]:
+    """The records of one stream, parsed, with each link of its chain checked.
+
+    Raises `BadData` naming the record that does not hold: a writer builds on nothing it could not read.
+    """
+    entries: list[tuple[Record, Event]] = []
+    previous: str | None = None
+    for version, row in enumerate(store.stream(stream), 1):
+        place = f"{stream} v{row.version}"
+        try:
+            record = parse(row.record)
+            event = event_from(record.type, record.data)
+        except ValueError as error:
+            raise _unreadable(place, f"not a record: {error}") from None
+        except BadData as error:
+            raise _unreadable(place, error.message) from None
+        if (record.stream, record.version, row.version) != (stream, version, version):
+            raise _unreadable(place, f"expected version {version} of this stream")
+        if previous is not None and record.previous != previous:
+            raise _unreadable(place, f"previous: expected {previous}, found {record.previous}")
+        if origin is not None and record.ledger != origin:
+            raise _unreadable(place, f"expected a record of {origin}, found {record.ledger}")
+        entries.append((record, event))
+        previous = record.digest
+    return entries
+
+
+def _unreadable(place: str, why: str) -> BadData:
+    return BadData(f"{place}: {why}", hint="causebook verify says what is wrong with the ledger")
+
+
+@dataclass
+class Writer:
+    """Appends to one ledger. Thread-safe so long as each stream has one writing thread.
+
+    `signers` gives the signer of a role when it is first needed, so that nothing asks for a passphrase that
+    is not used.
+    """
+
+    store: Store
+    signer_for: Callable[[str], Signer]
+    clock: Clock = utc_now
+    origin: str = ""
+    keyring: Keyring = field(default_factory=lambda: Keyring(""))
+    founding: str = ""
+    _heads: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _signers: dict[str, Signer] = field(default_factory=dict)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def load(self) -> None:
+        """Read the `ledger` stream: the origin, the founding, the keys. Raises `NoInput` where it is empty."""
+        entries = read_stream(self.store, LEDGER)
+        if not entries:
+            raise NoInput(
+                "the ledger holds no founding record",
+                hint="causebook init founds a ledger; an init that was cut short can be run again",
+            )
+        founded = entries[0][0]
+        keyring = Keyring(founded.ledger)
+        for record, event in entries:
+            if record.ledger != founded.ledger:
+                raise _unreadable(f"{LEDGER} v{record.version}", f"not of {founded.ledger}")
+            fault = keyring.admit(event, record.version, verify)
+            root = keyring.keys.get(record.keyid)
+            if fault is None and (root is None or root.role != "root"):
+                fault = "not signed by root"
+            elif fault is None and root is not None:
+                held = verify(root.public, record.signature, record.signed_bytes())
+                fault = None if held else "the signature does not hold"
+            if fault is not None:
+                raise _unreadable(f"{LEDGER} v{record.version}", fault)
+        last = entries[-1][0]
+        self.origin, self.founding, self.keyring = founded.ledger, founded.digest, keyring
+        self._heads[LEDGER] = (last.version, last.digest)
+
+    def signer(self, role: str) -> Signer:
+        """The signer of a role, loaded once."""
+        with self._guard:
+            if role not in self._signers:
+                self._signers[role] = self.signer_for(role)
+            return self._signers[role]
+
+    def head(self, stream: str) -> tuple[int, str]:
+        """(version, digest) of the newest record of a stream; (0, "") where it has none."""
+        known = self._heads.get(stream)
+        if known is None:
+            rows = self.store.stream(stream)
+            known = (rows[-1].version, digest(rows[-1].record)) if rows else (0, "")
+            self._heads[stream] = known
+        return known
+
+    def forget(self, streams: Iterable[str]) -> None:
+        """Read the heads of these streams again when they are next needed."""
+        for stream in streams:
+            self._heads.pop(stream, None)
+
+    def batch(self) -> Batch:
+        """An empty transaction."""
+        return Batch(self)
+
+
+@dataclass
+class Batch:
+    """What goes into one transaction."""
+
+    writer: Writer
+    rows: list[Row] = field(default_factory=list)
+    evidence: list[EvidenceRow] = field(default_factory=list)
+    written: list[Written] = field(default_factory=list)
+    _heads: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _keyids: set[tuple[str, str]] = field(default_factory=set)
+
+    def head(self, stream: str) -> tuple[int, str]:
+        """(version, digest) of the newest record of a stream, this batch's own counted."""
+        return self._heads.get(stream) or self.writer.head(stream)
+
+    def add(self, stream: str, event: Event, *, anchor: str | None = None) -> Written:
+        """Build, chain and sign the next record of `stream`. `anchor`: where a new stream hangs."""
+        writer = self.writer
+        version, previous = self.head(stream)
+        if version == 0:
+            previous = self._anchor(event, anchor)
+        kind = event.kind()
+        signer = writer.signer(signer_of(kind))
+        line = line_1(
+            at=writer.clock(),
+            data=event.data(),
+            ledger=writer.origin,
+            previous=previous,
+            stream=stream,
+            type=kind,
+            version=version + 1,
+        )
+        raw = assemble(line, signer.keyid, signer.sign(pae(line)))
+        written = Written(stream, version + 1, event, digest(raw))
+        self.rows.append(Row(stream, version + 1, kind, raw))
+        self.written.append(written)
+        self._heads[stream] = (version + 1, written.digest)
+        self._keyids.add((signer.keyid, kind))
+        return written
+
+    def _anchor(self, event: Event, anchor: str | None) -> str:
+        if isinstance(event, LedgerFounded):
+            return NO_PREVIOUS
+        if isinstance(event, TaskOpened):
+            return self.writer.founding
+        if isinstance(event, EvaluationOpened) and anchor is not None:
+            return anchor
+        raise ValueError(f"{event.kind()} does not begin a stream")
+
+    def commit(self) -> list[Written]:
+        """Store all of it. Raises what the store raises; `VersionConflict` where another was first."""
+        writer = self.writer
+        for _ in range(100):
+            self._check_keys()
+            known = writer.keyring.version
+            try:
+                writer.store.append(self.rows, self.evidence, ledger_version=known)
+            except LedgerMoved:
+                # Somebody enrolled or retired a key: what it says decides whether ours still counts.
+                writer.load()
+                if any(row.stream == LEDGER for row in self.rows):
+                    raise VersionConflict(
+                        "the ledger's keys changed meanwhile", hint="run the command again"
+                    ) from None
+            except VersionConflict:
+                writer.forget(self._heads)
+                raise
+            else:
+                writer._heads.update(self._heads)
+                return self.written
+        raise Busy("the ledger's keys keep changing", hint="try again")
+
+    def _check_keys(self) -> None:
+        if not self.writer.keyring.keys:
+            return  # the founding itself: its keys are in this batch
+        for keyid, kind in self._keyids:
+            fault = self.writer.keyring.may_sign(keyid, kind)
+            if fault is not None:
+                raise Denied(
+                    f"key {keyid[:8]}… may not sign {kind} in {self.writer.origin}: {fault}",
+                    hint="--keys DIR names the folder; causebook keys list shows who may sign what",
+                )
