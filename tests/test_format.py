@@ -1,0 +1,80 @@
+"""docs/format.md says what the code writes: its example and its table are made again and compared.
+
+`python -m tests.test_format` writes them anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from causebook.domain.events import EVENTS, STREAMS, TurnCharged
+from causebook.domain.keyring import signer_of
+from causebook.domain.record import assemble, line_1, pae, parse
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "format.md"
+
+
+def example() -> str:
+    """One real record: signed by the key whose 32 secret bytes are 0, 1, 2 to 31."""
+    key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    spki = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    event = TurnCharged(turn=3, reasons=("fresh_read",), turns_used=3, max_tool_turns=20)
+    line = line_1(
+        at=datetime(2026, 11, 30, 15, 36, 0, 123456, tzinfo=UTC),
+        data=event.data(),
+        ledger="audit.example.com/team",
+        previous=hashlib.sha256(b"the record before it").hexdigest(),
+        stream="evaluation/T-104/1/post_execute/security",
+        type=event.kind(),
+        version=9,
+    )
+    raw = assemble(line, hashlib.sha256(spki).hexdigest(), key.sign(pae(line)))
+    return (
+        "Signed by the key whose 32 secret bytes are 0, 1, 2 to 31; its SubjectPublicKeyInfo is\n"
+        f"`{base64.b64encode(spki).decode()}`.\n\n"
+        f"```\n{raw.decode()}```\n\n"
+        f"Line 1 has {len(line)} bytes without its LF, the record {len(raw)}; its digest is\n"
+        f"`{parse(raw).digest}`."
+    )
+
+
+def table() -> str:
+    """Which stream holds which type, and who signs it."""
+    rows = ["| stream | type | signed by |", "|---|---|---|"]
+    rows += [
+        f"| `{kind}` | `{name}` | {signer_of(name)} |"
+        for kind, types in STREAMS.items()
+        for name in EVENTS
+        if name in types
+    ]
+    return "\n".join(rows)
+
+
+def with_part(document: str, name: str, content: str) -> str:
+    """`document` with what stands between the two marks of `name` replaced."""
+    pattern = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    assert len(pattern.findall(document)) == 1
+    return pattern.sub(lambda match: f"{match[1]}{content}\n{match[2]}", document)
+
+
+def test_the_documents_record_is_what_the_code_writes() -> None:
+    document = DOCUMENT.read_text(encoding="utf-8")
+    assert with_part(document, "example", example()) == document
+
+
+def test_the_documents_table_of_events_is_the_closed_list() -> None:
+    document = DOCUMENT.read_text(encoding="utf-8")
+    assert with_part(document, "events", table()) == document
+
+
+if __name__ == "__main__":
+    written = DOCUMENT.read_text(encoding="utf-8")
+    written = with_part(with_part(written, "example", example()), "events", table())
+    DOCUMENT.write_text(written, encoding="utf-8")
