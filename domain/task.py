@@ -31,6 +31,7 @@ from .events import (
     CoderDispatched,
     Event,
     HaltType,
+    Outcome,
     PanelConvened,
     PanelDecided,
     Phase,
@@ -74,7 +75,7 @@ class Task:
     ballots: list[Ballot] = field(default_factory=list)
     engine_halt: HaltType | None = None
     coder_dispatches: int = 0
-    outcomes: list[tuple[int, str]] = field(default_factory=list)
+    outcomes: list[tuple[int, Outcome]] = field(default_factory=list)
 
     def objection(self, event: Event) -> str | None:
         """Why `event` may not come next, or None. Digests and heads are for whoever has the records."""
@@ -151,7 +152,7 @@ class Task:
             case TaskCompleted():
                 self.stage, self.status = "completed", "completed"
 
-    def outcome(self) -> str:
+    def outcome(self) -> Outcome:
         """The outcome of the attempt that is open, from its ballots or its engine's halt."""
         return outcome(self.ballots, self.engine_halt)
 
