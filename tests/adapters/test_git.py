@@ -1,0 +1,615 @@
+"""History is read through git, and nothing that the repository brings along runs, writes or leaks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from causebook.adapters.workspace import GitWorkspace
+from causebook.adapters.worktree.limits import LIMITS, Limits
+from causebook.adapters.worktree.objects import EMPTY_TREE, blob_id
+from causebook.domain.errors import NoInput
+from causebook.domain.ports import ReadResult
+
+CANARY = "canary-5b1f0c6e-outside-the-root"
+GIT = shutil.which("git") or "git"
+
+
+def git(where: Path, *arguments: str) -> str:
+    """Run git as a user would, with no configuration but what is given here."""
+    settings = ("user.name=A Maintainer", "user.email=a@example.com", "init.defaultBranch=main")
+    options = [part for setting in settings for part in ("-c", setting)]
+    kept = {
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+    kept["GIT_AUTHOR_DATE"] = kept["GIT_COMMITTER_DATE"] = "2026-11-30T15:36:00Z"
+    done = subprocess.run(
+        [GIT, *options, *arguments], cwd=where, env=kept, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """Two commits: `a.txt` and `sub/s.txt`, then one line more in each, and a link."""
+    root = tmp_path / "repo"
+    (root / "sub").mkdir(parents=True)
+    git(root, "init", "-q")
+    (root / "a.txt").write_text("one\n")
+    (root / "sub" / "s.txt").write_text("sub one\n")
+    (root / ".gitignore").write_text("*.log\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "First")
+    (root / "a.txt").write_text("one\ntwo\n")
+    (root / "sub" / "s.txt").write_text("sub one\nsub two\n")
+    (root / "link").symlink_to("a.txt")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "Second\n\nwith a body")
+    return root
+
+
+def read(root: Path, tool: str, **arguments: Any) -> ReadResult:
+    answer = GitWorkspace(root).read(tool, arguments)
+    answer.text.encode()
+    return answer
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Mode, modification time in nanoseconds and content of everything below `folder`."""
+    return {
+        str(path): (
+            path.lstat().st_mode,
+            path.lstat().st_mtime_ns,
+            path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else b"",
+        )
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def everything(root: Path) -> list[str]:
+    """Use all that the workspace offers; the texts it answered."""
+    workspace = GitWorkspace(root, git_seconds_max=10)
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("read_file", {"path": "a.txt"}),
+        ("read_file_lines", {"path": "a.txt", "start": 1, "end": 1}),
+        ("list_files", {}),
+        ("summarize_directory", {}),
+        ("git_show", {"ref": "HEAD", "path": "a.txt"}),
+        ("git_log", {"n": 5}),
+        ("read_diff_between_refs", {"ref1": "HEAD^", "ref2": "HEAD"}),
+    ]
+    answers = [workspace.read(tool, arguments) for tool, arguments in calls]
+    workspace.describe()
+    answers += [workspace.diff(workspace.default_base()), workspace.diff("HEAD^", "HEAD")]
+    assert not [answer.text for answer in answers if answer.error]
+    return [answer.text for answer in answers]
+
+
+# --- what the tools answer -------------------------------------------------------------------------------
+
+
+def test_history_is_read(repo: Path) -> None:
+    head, first = git(repo, "rev-parse", "HEAD"), git(repo, "rev-parse", "HEAD^")
+    assert read(repo, "git_log").text == (
+        f"{head} 2026-11-30T15:36:00+00:00 A Maintainer: Second\n"
+        f"{first} 2026-11-30T15:36:00+00:00 A Maintainer: First\n"
+    )
+    assert read(repo, "git_log", n=1).text.startswith(head)
+    one = blob_id(b"one\n", "sha1")
+    assert read(repo, "git_show", ref="HEAD~1", path="a.txt") == ReadResult("one\n", blob=one)
+    assert read(repo, "git_show", ref="main", path="link").text == "[link to a.txt]"
+    diff = read(repo, "read_diff_between_refs", ref1=first, ref2="main").text
+    assert " 3 files changed" in diff
+    assert "\n+sub two\n" in diff
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("none", "not in commit"),
+        ("sub", "is a directory"),
+        (".", "is a directory"),
+        ("../repo/a.txt", "without .. parts"),
+        ("/etc/passwd", "outside the workspace root"),
+        ("a\0", "null byte"),
+        (":(top)a.txt", "not in commit"),
+        ("*.txt", "not in commit"),
+        ("-h", "not in commit"),
+    ],
+)
+def test_a_path_that_a_commit_does_not_hold_is_an_answer(repo: Path, path: str, words: str) -> None:
+    answer = read(repo, "git_show", ref="HEAD", path=path)
+    assert answer.error
+    assert words in answer.text
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "",
+        "none",
+        "--output=/tmp/causebook-pwned",
+        "-h",
+        "--all",
+        "--git-dir=/",
+        "HEAD..main",
+        "HEAD main",
+        "HEAD:a.txt",
+        "^HEAD",
+        "HEAD\n",
+        "HEAD\0",
+        "\udcff",
+        "x" * 5_000,
+        "../../etc/passwd",
+        "$(touch pwned)",
+        "0" * 40,
+    ],
+)
+def test_a_hostile_ref_names_no_commit(repo: Path, ref: str) -> None:
+    for tool, arguments in (
+        ("git_show", {"ref": ref, "path": "a.txt"}),
+        ("read_diff_between_refs", {"ref1": "HEAD", "ref2": ref}),
+        ("read_diff_between_refs", {"ref1": ref, "ref2": "HEAD"}),
+    ):
+        answer = read(repo, tool, **arguments)
+        assert answer.error
+        assert "names no commit" in answer.text
+    with pytest.raises(NoInput, match="expected a commit, found none"):
+        GitWorkspace(repo).resolve_ref(ref)
+    assert not Path("/tmp/causebook-pwned").exists()
+
+
+def test_a_binary_a_long_and_a_not_utf_8_file_of_the_past(repo: Path) -> None:
+    (repo / "binary").write_bytes(b"\0" * 2_000)
+    (repo / "long").write_text(("x" * 99 + "\n") * 10_000)
+    (repo / "latin").write_bytes(b"caf\xe9\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "Third")
+    assert read(repo, "git_show", ref="HEAD", path="binary").text == "binary, 2,000 bytes"
+    long = read(repo, "git_show", ref="HEAD", path="long")
+    assert long.cut
+    assert long.lines is None
+    assert long.text.endswith("\n[cut: lines 1-655 of a file of 1,000,000 bytes]")
+    assert "caf\ufffd\n[not UTF-8" in read(repo, "git_show", ref="HEAD", path="latin").text
+    diff = read(repo, "read_diff_between_refs", ref1="HEAD^", ref2="HEAD")
+    assert diff.cut
+    assert len(diff.text.encode()) < LIMITS.read_bytes_max + 300
+    assert " long   | 10000 " in diff.text.partition("diff --git")[0]
+    assert "[cut: the first " in diff.text.splitlines()[-1]
+
+
+# --- blob ids --------------------------------------------------------------------------------------------
+
+
+def test_a_tracked_and_clean_file_has_its_blob_id(repo: Path) -> None:
+    known = git(repo, "rev-parse", "HEAD:a.txt")
+    assert read(repo, "read_file", path="a.txt").blob == known
+    assert read(repo, "read_file", path="link").blob == known
+    assert read(repo, "read_file_lines", path="a.txt", start=2, end=2).blob == known
+
+
+def test_a_changed_untracked_or_ignored_file_has_no_blob_id(repo: Path) -> None:
+    (repo / "a.txt").write_text("other\n")
+    (repo / "new").write_text("one\n")
+    (repo / "x.log").write_text("log\n")
+    for path in ("a.txt", "new", "x.log"):
+        answer = read(repo, "read_file", path=path)
+        assert (answer.error, answer.blob) == (False, None)
+    git(repo, "update-index", "--assume-unchanged", "a.txt")
+    assert read(repo, "read_file", path="a.txt").blob is None
+
+
+# --- the list rule and the state of the tree -------------------------------------------------------------
+
+
+def test_ignored_and_deleted_files_are_not_listed(repo: Path) -> None:
+    (repo / "x.log").touch()
+    (repo / "new").touch()
+    (repo / "a.txt").unlink()
+    assert read(repo, "list_files").text.split() == [".gitignore", "link", "new", "sub/s.txt"]
+    assert read(repo, "list_files", directory="sub").text == "sub/s.txt\n"
+
+
+def test_a_clean_tree_is_its_commit(repo: Path) -> None:
+    (repo / "x.log").write_text("ignored\n")
+    state = GitWorkspace(repo).describe()
+    assert (state.root, state.commit) == (str(repo), git(repo, "rev-parse", "HEAD"))
+    assert (state.tree, state.dirty) == (None, False)
+
+
+def link_elsewhere(repo: Path) -> None:
+    (repo / "link").unlink()
+    (repo / "link").symlink_to("sub/s.txt")
+
+
+def file_for_link(repo: Path) -> None:
+    (repo / "link").unlink()
+    (repo / "link").write_text("a.txt")
+
+
+def link_for_directory(repo: Path) -> None:
+    (repo / "sub").rename(repo / "x.log")
+    (repo / "sub").symlink_to("x.log")
+
+
+def fifo_for_file(repo: Path) -> None:
+    (repo / "a.txt").unlink()
+    os.mkfifo(repo / "a.txt")
+
+
+def stage_an_old_version(repo: Path) -> None:
+    old = git(repo, "rev-parse", "HEAD^:a.txt")
+    git(repo, "update-index", "--cacheinfo", f"100644,{old},a.txt")
+
+
+def change_what_git_overlooks(repo: Path) -> None:
+    git(repo, "update-index", "--assume-unchanged", "a.txt")
+    (repo / "a.txt").write_text("one\nTWO\n")
+
+
+def nested_repository(repo: Path) -> None:
+    (repo / "nested").mkdir()
+    git(repo / "nested", "init", "-q")
+    (repo / "nested" / "f").touch()
+
+
+DIRT: dict[str, Callable[[Path], object]] = {
+    "a modified file": lambda repo: (repo / "a.txt").write_text("else\n"),
+    "an untracked file": lambda repo: (repo / "new").write_text(""),
+    "a deleted file": lambda repo: os.unlink(repo / "a.txt"),
+    "a mode": lambda repo: os.chmod(repo / "a.txt", 0o755),
+    "a link's target": link_elsewhere,
+    "a file where a link was": file_for_link,
+    "a link where a directory was": link_for_directory,
+    "a fifo where a file was": fifo_for_file,
+    "a change only in the index": stage_an_old_version,
+    "a change git is told to overlook": change_what_git_overlooks,
+    "a nested repository": nested_repository,
+}
+
+
+@pytest.mark.parametrize("dirt", DIRT)
+def test_what_makes_a_tree_dirty(repo: Path, dirt: str) -> None:
+    DIRT[dirt](repo)
+    state = GitWorkspace(repo).describe()
+    assert state.dirty
+    assert state.commit == git(repo, "rev-parse", "HEAD")
+    assert state.tree is not None
+    assert len(state.tree) == 64
+
+
+def test_the_manifest_in_git_leaves_out_what_is_ignored(repo: Path) -> None:
+    (repo / "x.log").touch()
+    (repo / "new").write_text("new\n")
+    manifest = b""
+    for path in (".gitignore", "a.txt", "link", "new", "sub/s.txt"):
+        content = b"a.txt" if path == "link" else (repo / path).read_bytes()
+        mode = b"120000" if path == "link" else b"100644"
+        manifest += mode + b" " + hashlib.sha256(content).hexdigest().encode()
+        manifest += b" " + path.encode() + b"\0"
+    assert GitWorkspace(repo).describe().tree == hashlib.sha256(manifest).hexdigest()
+
+
+def test_a_repository_without_a_commit(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "a").write_text("x\n")
+    workspace = GitWorkspace(tmp_path)
+    state = workspace.describe()
+    assert (state.commit, state.dirty) == (None, True)
+    assert state.tree
+    assert workspace.default_base() == EMPTY_TREE["sha1"]
+    assert workspace.read("git_log", {}).text == "error: git_log: HEAD names no commit"
+    assert workspace.read("read_file", {"path": "a"}).text == "x\n"
+    assert "\n+x\n" in workspace.diff(workspace.default_base()).text
+
+
+def test_a_sha_256_repository(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--object-format=sha256")
+    (tmp_path / "a.txt").write_text("x\n")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "First")
+    workspace = GitWorkspace(tmp_path)
+    assert workspace.default_base() == EMPTY_TREE["sha256"]
+    assert workspace.read("read_file", {"path": "a.txt"}).blob == git(
+        tmp_path, "rev-parse", "HEAD:a.txt"
+    )
+    assert not workspace.describe().dirty
+    (tmp_path / "a.txt").write_text("y\n")
+    assert "\n-x\n+y\n" in workspace.diff("HEAD").text
+
+
+# --- the brief -------------------------------------------------------------------------------------------
+
+
+def test_the_default_base_is_the_parent_and_then_the_empty_tree(repo: Path) -> None:
+    workspace = GitWorkspace(repo)
+    assert workspace.default_base() == workspace.resolve_ref("HEAD^")
+    git(repo, "checkout", "-q", "HEAD^")
+    assert workspace.default_base() == EMPTY_TREE["sha1"]
+    assert workspace.resolve_ref(workspace.default_base()) == EMPTY_TREE["sha1"]
+    assert "\n+one\n" in workspace.diff(workspace.default_base()).text
+
+
+def test_the_brief_of_a_dirty_tree_shows_what_is_not_committed(repo: Path) -> None:
+    (repo / "new.py").write_text("fresh = 1\n")
+    (repo / "sub" / "s.txt").unlink()
+    (repo / "x.log").write_text(CANARY)
+    (repo / "out").symlink_to("/etc/passwd")
+    for name in (b"a\\b\xff", b"git~1", b'q"\n'):
+        os.close(os.open(os.path.join(os.fsencode(repo), name), os.O_CREAT, 0o644))
+    before = snapshot(repo / ".git")
+    text = GitWorkspace(repo).diff("HEAD^").text
+    assert snapshot(repo / ".git") == before
+    for line in ("+two", "+fresh = 1", "-sub one", "deleted file mode 100644", "+/etc/passwd"):
+        assert f"\n{line}\n" in text
+    assert CANARY not in text
+    assert "root:" not in text
+    assert GitWorkspace(repo).diff("HEAD^", "HEAD").text.count("fresh") == 0
+
+
+def test_the_brief_of_a_clean_tree_is_that_of_its_commits(repo: Path) -> None:
+    workspace = GitWorkspace(repo)
+    assert workspace.diff("HEAD^") == workspace.diff("HEAD^", "HEAD")
+    assert workspace.diff("HEAD").text == "[no difference]"
+    assert workspace.diff("none").error
+
+
+def test_a_file_too_large_to_compare_is_named_by_its_size(repo: Path) -> None:
+    limits = Limits(diffed_file_bytes_max=1_000, brief_bytes_max=600)
+    workspace = GitWorkspace(repo, limits=limits)
+    (repo / "large").write_text("x" * 1_001)
+    assert "+[too large to compare: 1,001 bytes]" in workspace.diff("HEAD").text
+    answer = workspace.diff(EMPTY_TREE["sha1"])
+    assert answer.cut
+    assert len(answer.text) < 800
+
+
+# --- where the root and the repository lie ---------------------------------------------------------------
+
+
+def test_a_root_below_the_top_sees_its_own_subtree_alone(repo: Path) -> None:
+    (repo / "a.txt").write_text(f"{CANARY}\n")
+    git(repo, "commit", "-qam", f"{CANARY} at the top")
+    root = repo / "sub"
+    (root / "new").write_text("new\n")
+    assert read(root, "list_files").text == "new\ns.txt\n"
+    assert read(root, "git_show", ref="HEAD", path="s.txt").text == "sub one\nsub two\n"
+    assert read(root, "git_show", ref="HEAD", path="a.txt").error
+    assert read(root, "git_show", ref="HEAD", path="../a.txt").error
+    assert read(root, "read_file", path="s.txt").blob == git(repo, "rev-parse", "HEAD:sub/s.txt")
+    workspace = GitWorkspace(root)
+    diffs = (workspace.diff("HEAD~2").text, workspace.diff("HEAD~2", "HEAD").text)
+    for text in (*diffs, read(root, "git_log").text):
+        assert CANARY not in text
+    assert all("diff --git a/s.txt b/s.txt" in text for text in diffs)
+    assert "+new" in diffs[0]
+    assert workspace.describe().dirty
+    (root / "new").unlink()
+    assert not workspace.describe().dirty
+
+
+def test_linked_worktrees_and_submodules_are_repositories(repo: Path, tmp_path: Path) -> None:
+    git(repo, "worktree", "add", "-q", "-b", "other", str(tmp_path / "tree"), "HEAD^")
+    tree = tmp_path / "tree"
+    assert read(tree, "read_file", path="a.txt").blob == git(repo, "rev-parse", "HEAD^:a.txt")
+    assert GitWorkspace(tree).describe().commit == git(repo, "rev-parse", "other")
+    assert read(tree, "read_file", path=".git").error
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    git(outer, "init", "-q")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repo), "mod")
+    git(outer, "commit", "-qm", "With a submodule")
+    module_root = outer / "mod"
+    assert read(module_root, "git_show", ref="HEAD", path="a.txt").text == "one\ntwo\n"
+    assert not GitWorkspace(module_root).describe().dirty
+    assert "mod/a.txt" in read(outer, "list_files").text
+    assert read(outer, "list_files", directory="mod/sub").text == "mod/sub/s.txt\n"
+    assert "is a submodule" in read(outer, "git_show", ref="HEAD", path="mod").text
+    assert GitWorkspace(outer).describe().dirty
+    assert GitWorkspace(outer).diff("HEAD").text == "[no difference]"
+
+
+@pytest.mark.parametrize("how", ["gitdir file", "link", "commondir", "forged worktree"])
+def test_a_git_file_cannot_borrow_somebody_elses_repository(
+    repo: Path, tmp_path: Path, how: str
+) -> None:
+    thief = tmp_path / "thief"
+    thief.mkdir()
+    if how == "gitdir file":
+        (thief / ".git").write_text(f"gitdir: {repo}/.git\n")
+    elif how == "link":
+        (thief / ".git").symlink_to(repo / ".git")
+    else:
+        folder = thief / (".git" if how == "commondir" else "fake/worktrees/x")
+        folder.mkdir(parents=True)
+        (folder / "HEAD").write_text("ref: refs/heads/main\n")
+        (folder / "commondir").write_text(f"{repo}/.git\n")
+        if how == "forged worktree":
+            (folder / "gitdir").write_text(f"{thief}/.git\n")
+            (thief / ".git").write_text(f"gitdir: {folder}\n")
+    answer = read(thief, "git_show", ref="HEAD", path="a.txt")
+    assert answer.error
+    assert "does not point back" in answer.text
+
+
+def test_a_bare_repository_or_a_missing_git_is_no_git(repo: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.git"
+    git(tmp_path, "clone", "-q", "--bare", str(repo), str(bare))
+    assert "not in the work tree" in read(bare, "git_log").text
+    workspace = GitWorkspace(repo, git="/nonexistent/git")
+    assert "git is not installed" in workspace.read("git_log", {}).text
+    assert workspace.read("read_file", {"path": "a.txt"}).text == "one\ntwo\n"
+    assert "config" not in workspace.read("list_files", {}).text
+    assert workspace.describe().tree
+
+
+def test_a_git_directory_under_another_name_is_neither_read_nor_listed(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--separate-git-dir=store", ".")
+    (tmp_path / "a").touch()
+    assert read(tmp_path, "list_files").text == "a\n"
+    assert "git's own files" in read(tmp_path, "read_file", path="store/config").text
+    assert "store" not in GitWorkspace(tmp_path).diff(EMPTY_TREE["sha1"]).text
+
+
+# --- attacks ---------------------------------------------------------------------------------------------
+
+
+def test_nothing_that_a_repository_configures_runs(repo: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "it-ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho $0 $@ >> {mark}\ncat 2>/dev/null\n")
+    program.chmod(0o755)
+    names = (
+        *("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "diff.external"),
+        *("diff.evil.textconv", "diff.evil.command", "filter.evil.clean", "filter.evil.smudge"),
+        *(
+            "filter.evil.process",
+            "gpg.program",
+            "credential.helper",
+            "core.askPass",
+            "uploadpack.packObjectsHook",
+        ),
+        *(
+            "remote.origin.uploadpack",
+            "merge.evil.driver",
+            "diff.guitool",
+            "core.alternateRefsCommand",
+        ),
+    )
+    for name in names:
+        git(repo, "config", name, str(program))
+    for verb in ("log", "show", "diff", "status", "rev-parse", "ls-files", "ls-tree", "cat-file"):
+        git(repo, "config", f"alias.{verb}", f"!{program}")
+    for name, value in (
+        ("filter.evil.required", "true"),
+        ("log.showSignature", "true"),
+        ("core.hooksPath", str(tmp_path / "hooks")),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.url", f"ext::{program}"),
+        ("remote.origin.promisor", "true"),
+        ("protocol.ext.allow", "always"),
+        ("core.attributesFile", str(repo / ".gitattributes")),
+        ("include.path", str(tmp_path / "outside")),
+        ("core.worktree", "/etc"),
+    ):
+        git(repo, "config", name, value)
+    (tmp_path / "hooks").mkdir()
+    for folder in (tmp_path / "hooks", repo / ".git" / "hooks"):
+        for hook in (
+            "fsmonitor-watchman",
+            "post-index-change",
+            "reference-transaction",
+            "pre-auto-gc",
+        ):
+            shutil.copy(program, folder / hook)
+    for attributes in (repo / ".gitattributes", repo / ".git" / "info" / "attributes"):
+        attributes.parent.mkdir(exist_ok=True)
+        attributes.write_text("* filter=evil diff=evil merge=evil\n")
+    (repo / "a.txt").write_text("one\ntwo\nthree\n")
+    mark.unlink(missing_ok=True)
+    texts = everything(repo)
+    workspace = GitWorkspace(repo)
+    workspace.read("git_show", {"ref": "0123456789" * 4, "path": "a.txt"})
+    assert not mark.exists()
+    assert "\n+three\n" in texts[-2]
+    kept = {"PATH": os.environ["PATH"]}
+    subprocess.run(
+        [GIT, "--work-tree=.", "status"], cwd=repo, env=kept, check=False, capture_output=True
+    )
+    assert mark.exists(), "the trap is not armed: git itself did not run it"
+
+
+def test_the_environment_does_not_steer_git(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "it-ran"
+    hostile = tmp_path / "config"
+    hostile.write_text(f'[core]\n\tfsmonitor = "touch {mark}"\n')
+    for name, value in {
+        "GIT_DIR": "/nonexistent",
+        "GIT_WORK_TREE": "/etc",
+        "GIT_INDEX_FILE": "/nonexistent",
+        "GIT_CONFIG_GLOBAL": str(hostile),
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.fsmonitor",
+        "GIT_CONFIG_VALUE_0": f"touch {mark}",
+        "GIT_EXTERNAL_DIFF": f"touch {mark}",
+        "GIT_TRACE": str(mark),
+        "GIT_EXEC_PATH": "/nonexistent",
+        "GIT_NAMESPACE": "x",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert everything(repo)
+    assert not mark.exists()
+
+
+def test_nothing_is_written_to_the_repository(repo: Path) -> None:
+    os.utime(repo / "a.txt", (1, 1))
+    (repo / "new").write_text("new\n")
+    before = snapshot(repo)
+    everything(repo)
+    assert snapshot(repo) == before
+
+
+def test_attributes_cannot_hide_a_change_as_binary(repo: Path) -> None:
+    (repo / ".gitattributes").write_text("* binary\n* -diff\n")
+    (repo / ".git" / "info").mkdir(exist_ok=True)
+    (repo / ".git" / "info" / "attributes").write_text("* -diff\n")
+    (repo / "a.txt").write_text("one\nevil\n")
+    assert "\n+evil\n" in GitWorkspace(repo).diff("HEAD").text
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "Hide")
+    assert "\n+evil\n" in read(repo, "read_diff_between_refs", ref1="HEAD^", ref2="HEAD").text
+
+
+def test_replaced_objects_do_not_show_another_history(repo: Path) -> None:
+    (repo / "a.txt").write_text("forged\n")
+    git(repo, "commit", "-qam", "Forged")
+    git(repo, "replace", "HEAD^", "HEAD")
+    assert read(repo, "git_show", ref="HEAD^", path="a.txt").text == "one\ntwo\n"
+
+
+def test_a_ref_that_never_answers_is_given_up(repo: Path) -> None:
+    os.mkfifo(repo / ".git" / "refs" / "heads" / "stuck")
+    begun = time.monotonic()
+    answer = GitWorkspace(repo, git_seconds_max=0.5).read("git_show", {"ref": "stuck", "path": "a"})
+    assert answer.error
+    assert time.monotonic() - begun < 5
+
+
+def test_a_broken_repository_is_an_answer(repo: Path) -> None:
+    (repo / ".git" / "index").write_bytes(b"DIRC broken")
+    assert read(repo, "list_files").error
+    assert read(repo, "read_file", path="a.txt").text == "one\ntwo\n"
+    shutil.rmtree(repo / ".git" / "objects")
+    (repo / ".git" / "objects").mkdir()
+    assert read(repo, "git_log").error
+    assert GitWorkspace(repo).diff("HEAD").error
+    (repo / ".git" / "config").write_text("[broken")
+    assert "cannot read it" in read(repo, "git_log").text
+
+
+def test_a_shallow_clone_is_read(repo: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{repo}", "shallow")
+    shallow = tmp_path / "shallow"
+    assert len(read(shallow, "git_log").text.splitlines()) == 1
+    assert GitWorkspace(shallow).default_base() == EMPTY_TREE["sha1"]
+
+
+def test_packed_refs_and_the_reflog_are_read(repo: Path) -> None:
+    git(repo, "tag", "v1", "HEAD^")
+    git(repo, "pack-refs", "--all")
+    first = git(repo, "rev-parse", "HEAD^")
+    assert GitWorkspace(repo).resolve_ref("v1") == first
+    assert GitWorkspace(repo).resolve_ref("HEAD@{1}") == first
+    assert GitWorkspace(repo).resolve_ref(first[:8]) == first
