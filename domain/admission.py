@@ -6,6 +6,8 @@ a committer that gives the recorded commitments back.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .canonical import INTEGER_MAX, escaped_bytes
 from .events import (
     Call,
@@ -66,6 +68,24 @@ def admit_response(
         client=label(response.client),
         client_version=label(response.client_version),
     )
+
+
+def over_limit(calls: Sequence[Call]) -> int | None:
+    """The place of the first recorded call that stands unabridged and should not; None where all may."""
+    room_bytes = TURN_ARGUMENT_BYTES_MAX
+    for place, call in enumerate(calls):
+        verdict = call.name == SUBMIT_VERDICT
+        limit = VERDICT_ARGUMENT_BYTES_MAX if verdict else READ_ARGUMENT_BYTES_MAX
+        arguments_bytes = _standing_bytes(call.arguments)
+        names_bytes = max(_standing_bytes(call.name), _standing_bytes(call.id))
+        if names_bytes > NAME_BYTES_MAX or arguments_bytes > min(limit, room_bytes):
+            return place
+        room_bytes -= arguments_bytes
+    return None
+
+
+def _standing_bytes(text: str | Withheld | None) -> int:
+    return escaped_bytes(text) or 0 if isinstance(text, str) else 0
 
 
 def admit_fault(

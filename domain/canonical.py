@@ -12,21 +12,27 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, cast
 
 import orjson
 
 INTEGER_MAX: Final = 2**53 - 1
 DEPTH_MAX: Final = 64
+_SPELLING: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def encode(document: Any) -> bytes:
     """The one spelling of `document`.
 
-    Raises `ValueError` (orjson's) where it cannot be written: a lone surrogate, a key that is no string.
+    Raises `ValueError` where it cannot be written: a lone surrogate, a key that is no string, an integer
+    beyond 2^53-1, too deep.
     """
-    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+    try:
+        return orjson.dumps(document, option=_SPELLING)
+    except orjson.JSONEncodeError as error:  # which is a TypeError
+        raise ValueError(str(error)) from None
 
 
 def decode(line: bytes) -> Any:
@@ -38,9 +44,33 @@ def decode(line: bytes) -> Any:
         document = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg}") from None
-    if encode(document) != line:
+    try:
+        spelled = encode(document)
+    except ValueError as error:
+        raise ValueError(f"not canonical JSON (RFC 8785): {error}") from None
+    if spelled != line:
         raise ValueError("not canonical JSON (RFC 8785)")
+    # What orjson reads and writes alike and RFC 8785 spells or sorts otherwise: 1.0, keys beyond ASCII.
+    if _holds((document,), keys=not line.isascii()):
+        raise ValueError("expected ASCII keys, and numbers that are integers within 2^53-1")
     return document
+
+
+def _holds(values: Iterable[object], *, keys: bool) -> bool:
+    """Whether a float is among the values, or, where `keys` is asked for, a key beyond ASCII."""
+    for value in values:
+        kind = type(value)
+        if kind is str or kind is int:
+            continue
+        if kind is dict:
+            members = cast(dict[str, object], value)
+            if keys and not "".join(members).isascii():
+                return True
+            if _holds(members.values(), keys=keys):
+                return True
+        elif kind is float or (kind is list and _holds(cast(list[object], value), keys=keys)):
+            return True
+    return False
 
 
 class DuplicateKey(ValueError):
@@ -86,6 +116,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _not_json(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+_FOREIGN: Final = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_not_json, parse_int=_integer
+)
 
 
 def escaped_bytes(text: str) -> int | None:

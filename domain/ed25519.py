@@ -14,6 +14,7 @@ once per key, never per signature.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 P: Final = 2**255 - 19
@@ -81,6 +82,7 @@ def signature_fault(signature: bytes) -> str | None:
     return None
 
 
+@lru_cache(maxsize=1024)
 def public_key_fault(key: bytes) -> str | None:
     """Why this is not a public key to trust, or None."""
     if len(key) != 32:

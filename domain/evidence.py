@@ -13,6 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from .events import (
+    CoderDispatched,
+    EvaluationOpened,
+    Event,
+    ModelCallFailed,
+    ModelResponded,
+    PanelConvened,
+    ReadAnswered,
+    TaskOpened,
+    ToolChoiceDeclined,
+    Withheld,
+)
 from .ports import Response, ToolCall
 
 SALT_BYTES: Final = 32
@@ -67,3 +79,43 @@ def response_from(body: bytes) -> Response:
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a model's answer: {error}") from None
+
+
+def commitments_of(event: Event) -> tuple[str, ...]:
+    """Every commitment that an event names, in order: what must lie beside the log, or be erased by name."""
+    kind = type(event)
+    if kind not in _COMMITTING:
+        return ()
+    match event:
+        case ModelResponded():
+            if not event.calls:
+                return (event.content,)
+            texts = (t for call in event.calls for t in (call.id, call.name, call.arguments))
+            return (event.content, *(t.commitment for t in texts if isinstance(t, Withheld)))
+        case ReadAnswered():
+            return (event.result,)
+        case EvaluationOpened():
+            return event.prompt or ()
+        case ModelCallFailed() | ToolChoiceDeclined():
+            named = event.detail
+        case PanelConvened() | CoderDispatched():
+            named = event.brief
+        case TaskOpened():
+            named = event.spec
+        case _:
+            return ()
+    return () if named is None else (named,)
+
+
+_COMMITTING: Final = frozenset(
+    {
+        CoderDispatched,
+        EvaluationOpened,
+        ModelCallFailed,
+        ModelResponded,
+        PanelConvened,
+        ReadAnswered,
+        TaskOpened,
+        ToolChoiceDeclined,
+    }
+)

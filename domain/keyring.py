@@ -161,8 +161,8 @@ class Keyring:
             return "rotates and handover come together"
         if event.rotates is not None and event.handover is not None:
             old = self.keys.get(event.rotates)
-            if old is None or old.role != event.role:
-                return "rotates: expected an enrolled key of the same role"
+            if old is None or old.role != event.role or old.retired is not None:
+                return "rotates: expected an enrolled key of the same role that is not retired"
             if not verify(old.public, base64.b64decode(event.handover), message):
                 return "handover: the old key did not sign the enrolment"
         self.keys[keyid] = EnrolledKey(

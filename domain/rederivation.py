@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from .admission import over_limit
 from .evaluation import Evaluation, answer, fail, grants_fault, hear, interrupt, open_turn
 from .events import (
     EvaluationFailed,
@@ -22,6 +24,20 @@ from .events import (
     ToolChoiceDeclined,
 )
 from .streams import StreamName
+from .tools import SUBMIT_VERDICT
+
+_MISSING: Final = ReadAnswered(
+    turn=1,
+    call=0,
+    tool="-",
+    target="",
+    key="0" * 64,
+    result="0" * 64,
+    lines=None,
+    cut=False,
+    error=True,
+    blob=None,
+)
 
 
 @dataclass(frozen=True)
@@ -113,8 +129,10 @@ def _turn(evaluation: Evaluation, recorded: _Recorded) -> None:
     tries = _failed_tries(evaluation, recorded)
     responded = recorded.peek()
     if isinstance(responded, EvaluationFailed):
-        if not tries:
-            raise recorded.refuse("ModelResponded, or the tries that failed")
+        if not tries or isinstance(tries[-1], ToolChoiceDeclined):  # rules 8, 9
+            raise recorded.refuse(
+                "ModelResponded, or the tries that failed, asked again where declined"
+            )
         for event in fail(evaluation, tries)[len(tries) :]:
             recorded.take(event)
         return
@@ -126,7 +144,8 @@ def _turn(evaluation: Evaluation, recorded: _Recorded) -> None:
     try:
         place, read = next(turn)
         # What was said before the first read is compared when the turn is whole; the answers in between
-        # stand where the law puts them, so each is found by looking ahead.
+        # stand where the law puts them, so each is found by looking ahead. Where none is left, one that
+        # stands nowhere takes its place, so that the comparison names where it is missing.
         ahead = recorded.at
         while True:
             ahead, answered = _next_answer(recorded, ahead)
@@ -158,6 +177,9 @@ def _failed_tries(
             not evaluation.withdrawn or any(isinstance(t, ToolChoiceDeclined) for t in tries)
         ):
             raise recorded.refuse("tool_choice declined once, where it was asked for")
+        # No status: the client library declined it without asking.
+        if isinstance(found, ToolChoiceDeclined) and found.status not in (None, 400, 422):
+            raise recorded.refuse("tool_choice declined with status 400 or 422")
         tries.append(found)
         recorded.at += 1
     return tries
@@ -175,10 +197,19 @@ def _response_follows(
         responded.calls_total > len(responded.calls) and len(responded.calls) < 64
     ):
         raise recorded.refuse("all of the first 64 calls")
+    place = over_limit(responded.calls)
+    if place is not None:
+        raise recorded.refuse(f"call {place} withheld, being over a limit")
     declined = any(isinstance(t, ToolChoiceDeclined) for t in tries)
-    if responded.tool_choice_sent and (declined or not evaluation.withdrawn):
-        raise recorded.refuse("tool_choice sent only where it was asked for and not declined")
-    if (responded.tool_choice_honoured is None) != (not evaluation.withdrawn):
+    if responded.tool_choice_sent != (evaluation.withdrawn and not declined):  # rules 2, 9
+        raise recorded.refuse("tool_choice sent exactly where it was asked for and not declined")
+    if not evaluation.withdrawn:
+        honoured: set[bool | None] = {None}
+    elif any(call.name == SUBMIT_VERDICT for call in responded.calls):
+        honoured = {True}
+    else:  # calls past the first 64 are not in the record
+        honoured = {False, responded.calls_total > len(responded.calls)}
+    if responded.tool_choice_honoured not in honoured:
         raise recorded.refuse("whether tool_choice was honoured, exactly where it was asked for")
 
 
@@ -187,7 +218,7 @@ def _next_answer(recorded: _Recorded, ahead: int) -> tuple[int, ReadAnswered]:
         event = recorded.events[at]
         if isinstance(event, ReadAnswered):
             return at + 1, event
-    raise _Diverged(len(recorded.events) + 1, "ReadAnswered", "the end")
+    return len(recorded.events), _MISSING
 
 
 def _difference(expected: Event, found: Event | None) -> tuple[str, str]:

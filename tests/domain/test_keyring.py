@@ -1,0 +1,313 @@
+"""Whose key may sign what, and when."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from causebook.domain.ed25519 import SMALL_ORDER
+from causebook.domain.events import (
+    EVENTS,
+    Event,
+    EvidenceErased,
+    KeyEnrolled,
+    KeyRetired,
+    LedgerFounded,
+    Role,
+)
+from causebook.domain.keyring import (
+    Keyring,
+    enrolment_bytes,
+    keyid_of,
+    raw_key,
+    signer_of,
+    spki_of,
+)
+
+LEDGER, NONCE = "audit.example.com/team", "5" * 64
+
+
+def verify(public: bytes, signature: bytes, message: bytes) -> bool:
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
+
+
+class Key:
+    """A key pair made from a number."""
+
+    def __init__(self, number: int) -> None:
+        self.private = Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)
+        self.public = self.private.public_key().public_bytes_raw()
+        self.spki = spki_of(self.public)
+        self.text = base64.b64encode(self.spki).decode()
+        self.keyid = keyid_of(self.spki)
+
+    def enrolment(self, role: str, name: str, *, ledger: str = LEDGER, nonce: str = NONCE) -> bytes:
+        return enrolment_bytes(ledger, nonce, role, name, self.text)
+
+    def sign(self, message: bytes) -> str:
+        return base64.b64encode(self.private.sign(message)).decode()
+
+
+ROOT, ENGINE, AUTHORITY, SECOND = (Key(n) for n in range(1, 5))
+
+
+def founded(key: Key = ROOT) -> LedgerFounded:
+    return LedgerFounded(format=1, nonce=NONCE, root_key=key.text, custody="apart")
+
+
+def enrolled(key: Key, role: Role, name: str = "somebody", **update: Any) -> KeyEnrolled:
+    whole = {
+        "role": role,
+        "name": name,
+        "public_key": key.text,
+        "possession": key.sign(key.enrolment(role, name)),
+        "rotates": None,
+        "handover": None,
+    }
+    return KeyEnrolled.model_validate({**whole, **update})
+
+
+def rotated(new: Key, old: Key, role: Role, signer: Key | None = None) -> KeyEnrolled:
+    handover = (signer or old).sign(new.enrolment(role, "somebody"))
+    return enrolled(new, role, rotates=old.keyid, handover=handover)
+
+
+def retired(key: Key, size: int = 40, *, compromised: bool = False) -> KeyRetired:
+    return KeyRetired(
+        keyid=key.keyid, compromised=compromised, reason="Left.", size=size, checkpoint="…"
+    )
+
+
+@dataclass
+class Book:
+    """A keyring and the version it has come to."""
+
+    ring: Keyring = field(default_factory=lambda: Keyring(LEDGER))
+
+    def admit(self, *events: Event) -> str | None:
+        """The fault of the last; those before it must have none."""
+        fault = None
+        for event in events:
+            assert fault is None
+            fault = self.ring.admit(event, self.ring.version + 1, verify)
+        return fault
+
+
+def book(*events: Event) -> Book:
+    made = Book()
+    assert made.admit(founded(), *events) is None
+    return made
+
+
+def test_each_type_of_event_is_signed_by_one_role() -> None:
+    by_role: dict[str, set[str]] = {}
+    for kind in EVENTS:
+        by_role.setdefault(signer_of(kind), set()).add(kind)
+    assert by_role.pop("root") == {"LedgerFounded", "KeyEnrolled", "KeyRetired"}
+    assert by_role.pop("authority") == {"ResolutionRecorded", "EvidenceErased"}
+    assert set(by_role) == {"engine"}
+
+
+def test_a_key_id_is_the_digest_of_the_der_that_others_write() -> None:
+    der = ROOT.private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    assert der == ROOT.spki
+    assert raw_key(ROOT.text) == ROOT.public
+
+
+def test_the_root_signs_from_its_founding_on() -> None:
+    ring = book().ring
+    assert (ring.nonce, ring.custody, ring.version) == (NONCE, "apart", 1)
+    assert ring.may_sign(ROOT.keyid, "KeyEnrolled") is None
+    assert ring.may_sign(ROOT.keyid, "TurnCharged") == (
+        "TurnCharged is signed by engine, found a key for root"
+    )
+
+
+@pytest.mark.parametrize("role", get_args(Role))
+def test_an_enrolled_key_signs_what_its_role_signs_and_nothing_else(role: Role) -> None:
+    ring = book(enrolled(ENGINE, role)).ring
+    for kind in EVENTS:
+        assert (ring.may_sign(ENGINE.keyid, kind) is None) == (signer_of(kind) == role)
+
+
+def test_a_key_that_nobody_enrolled_signs_nothing() -> None:
+    assert book().ring.may_sign(ENGINE.keyid, "TurnCharged") == "no enrolment names this key"
+
+
+def test_a_retired_key_signs_nothing_more_and_keeps_where_trust_ends() -> None:
+    ring = book(enrolled(ENGINE, "engine"), retired(ENGINE, 40, compromised=True)).ring
+    assert ring.may_sign(ENGINE.keyid, "TurnCharged") == "the key is retired"
+    key = ring.keys[ENGINE.keyid]
+    assert (key.enrolled, key.retired, key.trusted_size, key.compromised) == (2, 3, 40, True)
+    assert (key.role, key.name, key.public) == ("engine", "somebody", ENGINE.public)
+
+
+def test_a_rotation_is_signed_by_both_keys_and_both_may_sign_until_the_old_one_is_retired() -> None:
+    ring = book(enrolled(ENGINE, "engine"), rotated(SECOND, ENGINE, "engine")).ring
+    assert ring.may_sign(ENGINE.keyid, "TurnCharged") is None
+    assert ring.may_sign(SECOND.keyid, "TurnCharged") is None
+
+
+def test_the_stream_begins_with_the_founding_and_has_one() -> None:
+    assert Book().admit(enrolled(ENGINE, "engine")) == "expected LedgerFounded first"
+    assert book().admit(founded(SECOND)) == "a ledger is founded once"
+
+
+def bad_root(public: bytes) -> LedgerFounded:
+    text = base64.b64encode(spki_of(public)).decode()
+    return founded().model_copy(update={"root_key": text})
+
+
+@pytest.mark.parametrize("public", sorted(SMALL_ORDER)[:3])
+def test_a_root_key_of_small_order_founds_nothing(public: bytes) -> None:
+    fault = Book().admit(bad_root(public))
+    assert fault is not None
+    assert fault.startswith("root public key:")
+
+
+@pytest.mark.parametrize(
+    ("event", "fault"),
+    [
+        (enrolled(ROOT, "engine"), "the key is enrolled already: one key, one role"),
+        (enrolled(ENGINE, "authority"), "the key is enrolled already: one key, one role"),
+        (
+            enrolled(
+                SECOND, "engine", possession=ENGINE.sign(SECOND.enrolment("engine", "somebody"))
+            ),
+            "possession: the new key did not sign its enrolment",
+        ),
+        (
+            enrolled(SECOND, "engine", possession=SECOND.sign(b"something else")),
+            "possession: the new key did not sign its enrolment",
+        ),
+        (
+            enrolled(
+                SECOND, "authority", possession=SECOND.sign(SECOND.enrolment("engine", "somebody"))
+            ),
+            "possession: the new key did not sign its enrolment",
+        ),
+        (
+            enrolled(SECOND, "engine", possession=SECOND.sign(SECOND.enrolment("engine", "other"))),
+            "possession: the new key did not sign its enrolment",
+        ),
+        (
+            enrolled(
+                SECOND,
+                "engine",
+                possession=SECOND.sign(SECOND.enrolment("engine", "somebody", ledger="b.com/x")),
+            ),
+            "possession: the new key did not sign its enrolment",
+        ),
+        (
+            enrolled(
+                SECOND,
+                "engine",
+                possession=SECOND.sign(SECOND.enrolment("engine", "somebody", nonce="6" * 64)),
+            ),
+            "possession: the new key did not sign its enrolment",
+        ),
+        (
+            enrolled(SECOND, "engine", rotates=ENGINE.keyid),
+            "rotates and handover come together",
+        ),
+        (
+            enrolled(SECOND, "engine", handover=ENGINE.sign(b"")),
+            "rotates and handover come together",
+        ),
+        (
+            rotated(SECOND, AUTHORITY, "engine"),
+            "rotates: expected an enrolled key of the same role that is not retired",
+        ),
+        (
+            rotated(SECOND, ROOT, "engine"),
+            "rotates: expected an enrolled key of the same role that is not retired",
+        ),
+        (
+            rotated(SECOND, ENGINE, "engine", signer=SECOND),
+            "handover: the old key did not sign the enrolment",
+        ),
+        (retired(SECOND), "expected an enrolled key that is not retired"),
+    ],
+)
+def test_what_does_not_hold_is_refused_in_words_and_changes_no_key(
+    event: Event, fault: str
+) -> None:
+    made = book(enrolled(ENGINE, "engine"))
+    before = dict(made.ring.keys)
+    assert made.admit(event) == fault
+    assert made.ring.keys == before
+
+
+def test_a_key_is_retired_once() -> None:
+    made = book(enrolled(ENGINE, "engine"), retired(ENGINE))
+    assert made.admit(retired(ENGINE, 10)) == "expected an enrolled key that is not retired"
+    assert made.ring.keys[ENGINE.keyid].trusted_size == 40
+
+
+def test_a_retired_key_hands_nothing_over() -> None:
+    """Its signatures stopped to count when it ended: it may have been stolen."""
+    made = book(enrolled(ENGINE, "engine"), retired(ENGINE, compromised=True))
+    assert made.admit(rotated(SECOND, ENGINE, "engine")) == (
+        "rotates: expected an enrolled key of the same role that is not retired"
+    )
+
+
+def test_a_retired_key_is_not_enrolled_again() -> None:
+    made = book(enrolled(ENGINE, "engine"), retired(ENGINE))
+    assert (
+        made.admit(enrolled(ENGINE, "engine")) == "the key is enrolled already: one key, one role"
+    )
+
+
+def test_an_erasure_changes_no_key() -> None:
+    made = book()
+    erased = EvidenceErased(task="T-1", name="Ada", reason="Asked for.", count=3, streams=())
+    assert made.admit(erased) is None
+    assert (made.ring.version, len(made.ring.keys)) == (2, 1)
+
+
+RSA = base64.b64encode(bytes.fromhex("30819f300d06092a864886f70d010101050003818d00")).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "SubjectPublicKeyInfo"),
+        ("!!!!", r"."),
+        (ROOT.text.rstrip("="), r"."),
+        (ROOT.text + "\n", r"."),
+        (base64.b64encode(ROOT.public).decode(), "SubjectPublicKeyInfo"),
+        (base64.b64encode(ROOT.spki + b"\0").decode(), "SubjectPublicKeyInfo"),
+        (base64.b64encode(ROOT.spki[:-1]).decode(), "SubjectPublicKeyInfo"),
+        (RSA, "SubjectPublicKeyInfo"),
+        (
+            base64.b64encode(ROOT.spki.replace(b"\x2b\x65\x70", b"\x2b\x65\x6e")).decode(),
+            "SubjectPublicKeyInfo",
+        ),
+        (base64.b64encode(spki_of(bytes([1]) + bytes(31))).decode(), "prime order"),
+        (base64.b64encode(spki_of(bytes([2]) + bytes(31))).decode(), "point on the curve"),
+    ],
+)
+def test_what_is_no_key_to_trust_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        raw_key(text)
+
+
+def test_base64_with_idle_bits_is_no_second_name_of_a_key() -> None:
+    """44 bytes end in one `=`, so two bits of the last character say nothing."""
+    last = ROOT.text[-2]
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    other = ROOT.text[:-2] + alphabet[alphabet.index(last) ^ 1] + "="
+    assert base64.b64decode(other) == ROOT.spki
+    with pytest.raises(ValueError, match="canonical base64"):
+        raw_key(other)
