@@ -1,0 +1,269 @@
+"""Records, signatures, roles and chains: the pass of `verify` over the rows, in the order of commit.
+
+A row is parsed and hashed once; what it says is handed on to the law and to the evidence. Memory: the head of
+each stream, the digest of each panel convened, and the signatures that wait for a thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..domain.errors import RecordError
+from ..domain.events import (
+    EVENTS,
+    STREAMS,
+    Event,
+    EvidenceErased,
+    KeyEnrolled,
+    KeyRetired,
+    LedgerFounded,
+    PanelConvened,
+)
+from ..domain.keyring import Keyring, Verify, keyid_of, raw_key, signer_of, spki_of
+from ..domain.record import NO_PREVIOUS, Record, parse
+from ..domain.streams import LEDGER, StreamName, parse_stream
+from .findings import UNVERIFIABLE, Check, CheckName, counted
+from .reading import Source, Unreadable, misfit, read
+from .signatures import SignatureChecks
+from .store.port import Row
+from .verify_evidence import EvidenceIndex
+from .verify_law import Law
+
+
+@dataclass(frozen=True)
+class _Enrolment:
+    """What the whole `ledger` stream says of a key. `trusted_size`: from that record on it is not trusted."""
+
+    public: bytes
+    trusted_size: int | None = None
+
+
+def _enrolments(source: Source) -> tuple[str, dict[str, _Enrolment]]:
+    """The origin, and every key that any record of the `ledger` stream enrols.
+
+    Whether those records hold is asked when the pass comes to them. Here they only tell a key that is
+    enrolled later, which is a fault of its role, from one that nobody enrolled.
+    """
+    origin, keys = "", dict[str, _Enrolment]()
+    for row in source.stream(LEDGER):
+        try:
+            record, event = read(row)
+            origin = origin or record.ledger
+            if isinstance(event, LedgerFounded):
+                _enrol(keys, event.root_key)
+            elif isinstance(event, KeyEnrolled):
+                _enrol(keys, event.public_key)
+        except (Unreadable, ValueError):
+            continue
+        if isinstance(event, KeyRetired) and event.keyid in keys:
+            keys[event.keyid] = _Enrolment(keys[event.keyid].public, event.size)
+    return origin, keys
+
+
+def _enrol(keys: dict[str, _Enrolment], public_key: str) -> None:
+    public = raw_key(public_key)
+    keys.setdefault(keyid_of(spki_of(public)), _Enrolment(public))
+
+
+_FIRST: Final = (0, NO_PREVIOUS)
+
+
+@dataclass
+class Walk:
+    """The pass. `number`: the ordinal of the next row; `heads`: stream to (version, digest)."""
+
+    source: Source
+    checks: dict[CheckName, Check]
+    signatures: SignatureChecks
+    verify_signature: Verify
+    number: int = 0
+    heads: dict[str, tuple[int, str]] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.origin, self._keys = _enrolments(self.source)
+        self._keyring = Keyring(self.origin)
+        self.law = Law(self.checks["law"], self.heads, self.damaged)
+        self.evidence = EvidenceIndex(self.checks["evidence"])
+        self._names: dict[str, StreamName | None] = {}
+        self._panels: dict[tuple[str | None, int | None, str | None], str] = {}
+        self._founding: str | None = None
+        self._rights: dict[tuple[str, str], str | None] = {}
+        self._signed: dict[tuple[str, str], int] = {}
+
+    def take(self, row: Row) -> None:
+        """Check one row, and fold what it says in."""
+        number = self.number
+        self.number += 1
+        try:
+            record = parse(row.record)
+        except RecordError as error:
+            self._spoil(row, "a record", error.message)
+            if number == 0:
+                self._not_founded("a record that cannot be read")
+            self.heads[row.stream] = (row.version, hashlib.sha256(row.record).hexdigest())
+            return
+        self._signature(number, row, record)
+        if row.stream != record.stream or row.version != record.version:
+            self._spoil(row, "the record of its place", f"{record.stream} v{record.version}")
+            self.heads[row.stream] = (row.version, record.digest)
+            return
+        stream = record.stream
+        name = self._names.get(stream)
+        if name is None:
+            name = self._name(row)
+            if name is None:
+                return
+        if row.type != record.type:
+            place = f"{stream} v{record.version}"
+            self.checks["records"].find(place, f"topic {record.type}", f"topic {row.type}")
+        if number == 0 and (stream != LEDGER or record.type != "LedgerFounded"):
+            self._not_founded(f"{stream} v{record.version} {record.type}")
+        if record.ledger != self.origin:
+            self._spoil(row, f"a record of {self.origin}", f"of {record.ledger}")
+        self._link(stream, name, record)
+        event = self._event(row, name, record)
+        if event is not None:
+            self._fold(stream, name, record, event)
+        self.heads[stream] = (record.version, record.digest)
+
+    def _fold(self, stream: str, name: StreamName, record: Record, event: Event) -> None:
+        if name.kind == "ledger":
+            self._ledger_event(record, event)
+        elif stream in self.damaged:
+            pass
+        elif name.kind == "task":
+            self.law.task_event(
+                stream, name.task or "", record.version, event, record.digest, record.previous
+            )
+        else:
+            self.law.evaluation_event(stream, name, record.version, event, record.digest)
+        if isinstance(event, PanelConvened):
+            self._panels[name.task, event.attempt, event.phase] = record.digest
+        self.evidence.take(stream, record.version, event)
+
+    def _ledger_event(self, record: Record, event: Event) -> None:
+        if isinstance(event, EvidenceErased):
+            self.evidence.erase(event)
+        if isinstance(event, LedgerFounded) and record.version == 1:
+            self._founding = record.digest
+            self._admit(record, event)
+            self._role(record, event)
+        else:
+            # A key may end itself, so the right to do so is asked first.
+            self._role(record, event)
+            self._admit(record, event)
+
+    def _admit(self, record: Record, event: Event) -> None:
+        fault = self._keyring.admit(event, record.version, self.verify_signature)
+        self._rights.clear()
+        if fault is not None:
+            place = f"{LEDGER} v{record.version}"
+            self.checks["roles"].find(place, "an enrolment or end that holds", fault)
+
+    def _name(self, row: Row) -> StreamName | None:
+        try:
+            name = parse_stream(row.stream)
+        except ValueError as error:
+            self._spoil(row, "the name of a stream", str(error))
+            return None
+        self._names[row.stream] = name
+        return name
+
+    def _event(self, row: Row, name: StreamName, record: Record) -> Event | None:
+        model = EVENTS.get(record.type)
+        if model is None or record.type not in STREAMS[name.kind]:
+            self._spoil(row, f"a type that stands in a stream of kind {name.kind}", record.type)
+            return None
+        try:
+            event = model.model_validate(record.data)
+        except ValueError as error:
+            self._spoil(row, f"data that fits {record.type}", misfit(error))
+            return None
+        if name.kind != "ledger":
+            self._role(record, event)
+        return event
+
+    def _signature(self, number: int, row: Row, record: Record) -> None:
+        key = self._keys.get(record.keyid)
+        if key is None:
+            place = f"{row.stream} v{row.version}"
+            self.checks["signatures"].find(
+                place, "a key that the ledger enrolled", f"key id {record.keyid}"
+            )
+            return
+        raw = record.raw
+        place_of = (number, row.stream, row.version)
+        self.signatures.add(place_of, key.public, record.signature, raw[: raw.index(b"\n")])
+
+    def _role(self, record: Record, event: Event) -> None:
+        number = self.number - 1
+        pair = (record.keyid, record.type)
+        self._signed[pair] = self._signed.get(pair, 0) + 1
+        if pair not in self._rights:
+            self._rights[pair] = self._keyring.may_sign(*pair)
+        fault = self._rights[pair]
+        key = self._keys.get(record.keyid)
+        if fault is not None:
+            if key is not None and record.keyid not in self._keyring.keys:
+                fault = "a key that was enrolled later"
+            expected = f"signed by a key for {signer_of(record.type)}"
+            self.checks["roles"].find(f"{record.stream} v{record.version}", expected, fault)
+        elif key is not None and key.trusted_size is not None and number >= key.trusted_size:
+            if isinstance(event, KeyRetired) and event.keyid == record.keyid:
+                return  # a key may end itself, which is its last word
+            expected = f"a key still trusted at record {number}"
+            found = f"retired as of size {key.trusted_size}"
+            place = f"{record.stream} v{record.version}"
+            self.checks["roles"].find(place, expected, found, UNVERIFIABLE)
+
+    def _link(self, stream: str, name: StreamName, record: Record) -> None:
+        version, last = self.heads.get(stream, _FIRST)
+        if record.version != version + 1:
+            place = f"{stream} v{version + 1}"
+            after = f"v{version}" if version else "nothing"
+            self.checks["chains"].find(place, "a record", f"v{record.version} after {after}")
+            self.damaged.add(stream)
+            return
+        if version == 0 and name.kind != "ledger":
+            last = self._anchor(name) or ""
+        if record.previous != last:
+            place = f"{stream} v{record.version}"
+            expected = f"previous {last}" if last else "what it hangs on, earlier: none is"
+            self.checks["chains"].find(place, expected, f"previous {record.previous}")
+
+    def _anchor(self, name: StreamName) -> str | None:
+        if name.kind == "task":
+            return self._founding
+        return self._panels.get((name.task, name.attempt, name.phase))
+
+    def _spoil(self, row: Row, expected: str, found: str) -> None:
+        self.checks["records"].find(f"{row.stream} v{row.version}", expected, found)
+        self.damaged.add(row.stream)
+
+    def _not_founded(self, found: str) -> None:
+        self.checks["records"].find("the first record", f"{LEDGER} v1 LedgerFounded", found)
+
+    def finish(self) -> None:
+        """Wait for the signatures, and answer the checks of the pass."""
+        check = self.checks["signatures"]
+        for _, stream, version in self.signatures.finish():
+            check.find(f"{stream} v{version}", "a signature that holds", "one that does not")
+        if check.status == "PASS":
+            check.note = f"by {counted(len({keyid for keyid, _ in self._signed}), 'key')}"
+        self.law.finish()
+        self._roles_note()
+
+    def _roles_note(self) -> None:
+        by_role: dict[str, int] = {}
+        for (_, kind), number in self._signed.items():
+            by_role[signer_of(kind)] = by_role.get(signer_of(kind), 0) + number
+        check = self.checks["roles"]
+        if check.status == "PASS":
+            said = ", ".join(f"{role} {by_role[role]:,}" for role in sorted(by_role))
+            check.note = f"{said}, each in its span"
+        if self._keyring.custody == "together":
+            check.note += "; the keys of these roles were made together: self-asserted"
+        check.note = check.note.removeprefix("; ")
