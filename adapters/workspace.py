@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,11 @@ class GitWorkspace:
 
     `root`: the directory judged. `git`: absolute path of the git binary, by default the one on PATH.
     `git_seconds_max`: wall time that one git process may take. `limits`: what is read and answered at most.
+    `private`: directories that are not read, nor listed, nor in any digest, where they lie below the root:
+    a judge has no business with the ledger's keys.
 
     Raises `NoInput` where there is no such directory, `BadData` where it is not a directory or its path
-    is not UTF-8, `Denied` where it may not be entered.
+    is not UTF-8, `Denied` where it may not be entered, `IOFailure` where git does not answer.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class GitWorkspace:
         git: str | None = None,
         git_seconds_max: float = GIT_SECONDS_MAX,
         limits: Limits = LIMITS,
+        private: Iterable[Path] = (),
     ) -> None:
         self._limits = limits
         given = Path(os.path.abspath(root))
@@ -72,11 +75,11 @@ class GitWorkspace:
             self._repository = Repository.find(
                 self.root, git or shutil.which("git"), git_seconds_max
             )
+            of_git = self._repository.git_dirs
         except NoRepository as error:
-            self._no_repository = error.message
-        repository = self._repository
-        private = (repository.git_dir, repository.common) if repository else ()
-        self._tree = Tree(self.root, given, private)
+            self._no_repository, of_git = error.message, error.git_dirs
+        there = [path for path in private if path.is_dir()]
+        self._tree = Tree(self.root, given, [*of_git, *there])
 
     # --- reads ---------------------------------------------------------------------------------------
 
@@ -132,9 +135,13 @@ class GitWorkspace:
             lines = f"{scan.lines:,} {'line' if scan.lines == 1 else 'lines'}"
             raise Refused(f"has {lines}; line {start:,} is beyond the end")
         of = "" if scan.lines is None else f" of {scan.lines:,}"
-        text, count, cut = text_within(scan.kept, limits.read_bytes_max)
+        text, count, cut = text_within(scan.kept, limits.read_bytes_max, more=scan.short)
         last = start + count - 1
-        if cut and count:
+        if scan.short and count == scan.kept.count(b"\n"):
+            held = f"lines {start:,}-{last:,}" if count else f"a part of line {start:,}"
+            end_of = f"only the first {limits.scan_bytes_max:,} bytes of a file are read"
+            text = noted(text, f"[cut: {held}; {end_of}]")
+        elif cut and count:
             note = f"[cut: lines {start:,}-{last:,}{of}; read the rest with read_file_lines]"
             text = noted(text, note)
         elif cut:
@@ -192,7 +199,10 @@ class GitWorkspace:
         limit = self._limits.read_bytes_max
         content = self._git().blob(entry.id, limit + 1)
         if entry.mode == SYMLINK:
-            return ReadResult(f"[link to {shown_path(content[:PATH_BYTES_MAX])}]", blob=entry.id)
+            cut = len(content) > PATH_BYTES_MAX
+            part = f", cut after {PATH_BYTES_MAX:,} of {entry.size:,} bytes" if cut else ""
+            target = shown_path(content[:PATH_BYTES_MAX])
+            return ReadResult(f"[link to {target}{part}]", cut=cut, blob=entry.id)
         if b"\0" in content:
             return ReadResult(f"binary, {entry.size:,} bytes", blob=entry.id)
         text, count, cut = text_within(content, limit)
@@ -294,7 +304,7 @@ class GitWorkspace:
         except GitFailure as failure:
             return _failure(failure.message)
         except OSError as error:
-            return _failure(os.strerror(error.errno or 0).lower())
+            return _failure(f"{shown(_path(error))}: {os.strerror(error.errno or 0).lower()}")
 
 
 def _patch(output: Output, bytes_max: int) -> ReadResult:

@@ -7,7 +7,7 @@
 3. Only regular files are opened. A FIFO, socket or device is refused by its type, opening never blocks,
    and the type is checked again on the open descriptor.
 4. What is called `.git` is refused, and so is git's own directory under any other name: it holds
-   credentials, and history is read through the git tools.
+   credentials, and history is read through the git tools. So is any other directory named as private.
 5. Hard links and mounts are the operator's doing; they are what they look like.
 """
 
@@ -51,7 +51,8 @@ class Found:
 class Tree:
     """Opens what lies below a directory, and nothing else (rules 1 to 4).
 
-    `root` has its links resolved, `given` is how it was named; `private` are git's own directories.
+    `root` has its links resolved, `given` is how it was named; `private` are git's own directories, and
+    others that are nobody's to read.
     """
 
     def __init__(self, root: Path, given: Path, private: Iterable[Path]) -> None:
@@ -131,7 +132,7 @@ class Tree:
         status = os.fstat(descriptor)
         if (status.st_dev, status.st_ino) in self._private:
             os.close(descriptor)
-            raise Refused("git's own files are not read; the git tools show history")
+            raise Refused("private: neither git's own files nor the ledger's keys are read")
         return descriptor
 
     @staticmethod

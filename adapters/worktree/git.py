@@ -2,9 +2,14 @@
 
 A judged repository is hostile: its `.git/config` can name programs (`core.fsmonitor`, `filter.*`,
 `diff.*.textconv`, `diff.external`, `gpg.program`, `remote.*.uploadpack`, aliases, hooks) and its
-`.gitattributes` can choose among them. Denying them one by one loses the day git learns another. So the
-repository's configuration is never read at all. Every question is put to a private git directory
-(`private.py`), made for that question and removed after it.
+`.gitattributes` can choose among them. Denying them one by one loses the day git learns another. So every
+question is put to a private git directory (`private.py`), made for that question and removed after it, whose
+configuration is ours. Of the repository's own configuration three values are looked up, by a `git config`
+that parses that one file, follows no include and acts on nothing in it:
+
+    extensions.objectformat   sha1 or sha256, else the repository is refused
+    extensions.refstorage     files or reftable, else the repository is refused
+    core.worktree             only where the git directory lies outside the work tree: does it point back?
 
 It follows that no program of the repository runs, that its `.git` is never written to (no index is
 refreshed, no object stored, no lock taken), that grafts and `refs/replace` cannot show another history,
@@ -12,8 +17,12 @@ and that nothing is fetched. Only `ls-files` is given a work tree, and there it 
 alone; all else runs as in a bare repository, where no `.gitattributes` can hide a change as "binary".
 
 Where a repository lies is not for hostile files to say either. `.git` must be a directory, or a link or a
-`gitdir:` file to one that lies below it or that points back (a linked worktree, a submodule). What
-`objects/info/alternates` names is followed: history may be borrowed, and who may write there decides it.
+`gitdir:` file to one that lies below it or that points back (a linked worktree, a submodule). And it must
+hold what is read of it, or it could show the commits of any other repository on this disk. So one is refused
+whose `objects/info/alternates` is not empty, or that has a link among its objects, or one that leads out of
+it where its index, refs and the like should be. That is looked for before each question; what is swapped in
+while git answers is not noticed. A clone that borrows (`--shared`, `--reference`) can be judged after
+`git repack -a -d` and once that file is removed.
 
 Git 2.34 or later; never through a shell; bounded in bytes and in wall time (`process.py`).
 """
@@ -30,8 +39,9 @@ from typing import Final
 
 from .objects import Entry, blob_id, entries
 from .pointers import git_dir_of, pointed
-from .private import environment, private_directory
+from .private import borrowed, environment, private_directory
 from .process import GitFailure, Output, run
+from .text import shown, shown_path
 
 GIT_SECONDS_MAX: Final = 30.0
 LIST_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -42,7 +52,12 @@ _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class NoRepository(GitFailure):
-    """The root is not in the work tree of a usable git repository, or there is no git to ask."""
+    """The root is not in the work tree of a usable git repository, or there is no git to ask.
+
+    `git_dirs` are the directories of one that is not usable: still git's own, and not to be shown.
+    """
+
+    git_dirs: tuple[Path, ...] = ()
 
 
 class Repository:
@@ -65,10 +80,9 @@ class Repository:
     def find(cls, root: Path, git: str | None, seconds_max: float = GIT_SECONDS_MAX) -> Repository:
         """The repository whose work tree holds `root` (absolute, links resolved).
 
-        As git does, it looks upwards and stops at the border of the file system. Raises `NoRepository`.
+        As git does, it looks upwards and stops at the border of the file system. Raises `NoRepository`, and
+        `GitFailure` where git does not answer.
         """
-        if git is None or not os.path.isabs(git) or not os.access(git, os.X_OK):
-            raise NoRepository("git is not installed")
         device = root.stat().st_dev
         for top in (root, *root.parents):
             if top.stat().st_dev != device:
@@ -77,13 +91,38 @@ class Repository:
             if git_dir is None:
                 continue
             common = pointed(git_dir, "commondir") or git_dir
-            repository = cls(root, top, git_dir, common, git, seconds_max)
-            if not repository._belongs():
-                raise NoRepository(
-                    f"{top / '.git'}: leads to a repository that does not point back"
-                )
-            return repository
+            try:
+                return cls._usable(root, top, git_dir, common, git, seconds_max)
+            except NoRepository as error:
+                error.git_dirs = (git_dir, common)
+                raise
         raise NoRepository("not in the work tree of a git repository")
+
+    @classmethod
+    def _usable(
+        cls,
+        root: Path,
+        top: Path,
+        git_dir: Path,
+        common: Path,
+        git: str | None,
+        seconds_max: float,
+    ) -> Repository:
+        if git is None or not os.path.isabs(git) or not os.access(git, os.X_OK):
+            raise NoRepository("git is not installed")
+        repository = cls(root, top, git_dir, common, git, seconds_max)
+        if not repository._belongs():
+            pointer = shown_path(os.fsencode(top / ".git"))
+            raise NoRepository(f"{pointer}: leads to a repository that does not point back")
+        reason = borrowed(git_dir, common)
+        if reason is not None:
+            raise NoRepository(reason)
+        return repository
+
+    @property
+    def git_dirs(self) -> tuple[Path, ...]:
+        """The directories that are git's own."""
+        return self.git_dir, self.common
 
     def _belongs(self) -> bool:
         """Whether this git directory is that of this work tree, and not one it merely names."""
@@ -97,21 +136,24 @@ class Repository:
         return worktree is not None and (self.git_dir / worktree).resolve() == self.top
 
     def _configured(self, name: str) -> str | None:
-        # `config --file` parses one file, follows no include and looks for no repository.
         output = self._run(
-            ["config", "--file", str(self.common / "config"), "--get", name],
+            ["config", "--file", str(self.common / "config"), "--no-includes", "--get", name],
             {"GIT_DIR": os.devnull},
             self.common,
         )
         if output.code not in (0, 1):
-            raise NoRepository(f"{self.common / 'config'}: git cannot read it: {output.complaint}")
+            raise NoRepository(f"{self._config}: git cannot read it: {shown(output.complaint)}")
         return os.fsdecode(output.data).rstrip("\n") if output.code == 0 else None
 
     def _setting(self, name: str, known: tuple[str, str]) -> str:
         value = (self._configured(name) or known[0]).lower()
         if value not in known:
-            raise NoRepository(f"{self.common / 'config'}: {name}: expected one of {known}")
+            raise NoRepository(f"{self._config}: {name}: expected one of {known}")
         return value
+
+    @property
+    def _config(self) -> str:
+        return shown_path(os.fsencode(self.common / "config"))
 
     def _run(
         self,

@@ -18,9 +18,11 @@ _BINARY_PROBE_BYTES = 8_000
 @dataclass(frozen=True)
 class Scan:
     """What one pass over a file brought: `kept` are the bytes of the lines asked for, up to one byte
-    more than may be answered; `lines` counts the whole file, None where the pass stopped early."""
+    more than may be answered; `short`: there is more of them, that was not read, because `scan_bytes_max`
+    were; `lines` counts the whole file, None where the pass stopped early."""
 
     kept: bytes
+    short: bool
     lines: int | None
     size: int
     binary: bool
@@ -69,7 +71,8 @@ def scan_lines(
     hasher = blob_hasher(size, object_format) if object_format and whole else None
     wanted, binary, stopped = _Wanted(start, end, limits.read_bytes_max), False, False
     read, ends, last = 0, 0, b"\n"
-    while chunk := os.read(descriptor, limits.chunk_bytes):
+    # One byte more than the limit is read, to know whether the file goes on.
+    while chunk := os.read(descriptor, min(limits.chunk_bytes, limits.scan_bytes_max + 1 - read)):
         binary = binary or (not read and b"\0" in chunk[:_BINARY_PROBE_BYTES])
         read += len(chunk)
         ends += chunk.count(b"\n")
@@ -83,6 +86,7 @@ def scan_lines(
             break
     return Scan(
         kept=bytes(wanted.kept),
+        short=stopped and not binary and not wanted.done,
         lines=None if stopped else ends + (last != b"\n"),
         size=max(size, read) if stopped else read,
         binary=binary or b"\0" in wanted.kept,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...domain.ports import ReadResult
-from .confined import Found, Refused, Tree
+from .confined import PARTS_MAX, Found, Refused, Tree
 from .git import Repository
 from .limits import Limits
 from .lines import count_lines
@@ -40,7 +40,9 @@ def _candidates(tree: Tree, repository: Repository | None, below: bytes) -> Iter
     if repository is None:
         yield from tree.walk(below)
         return
-    for found in tree.present(sorted(repository.files())):
+    # What lies too deep to be entered stands as the directory that cannot be, which `walk` marks.
+    reached = {b"/".join(path.split(b"/")[: PARTS_MAX + 1]) for path in repository.files()}
+    for found in tree.present(sorted(reached)):
         if not stat.S_ISDIR(found.status.st_mode):
             yield found.path
         elif _overlap(found.path, below):
@@ -66,9 +68,10 @@ def list_of(paths: Sequence[bytes], limits: Limits) -> ReadResult:
 
 
 def summary_of(tree: Tree, paths: Sequence[bytes], limits: Limits) -> ReadResult:
-    """How many files, lines and bytes there are of each kind."""
+    """How many files, lines and bytes there are of each kind, and of how many directories it is not known."""
     kinds: dict[str, _Sum] = {}
     left = limits.summary_bytes_max
+    unlisted = sum(path.endswith(b"/") for path in paths)
     for found in tree.present(paths):
         total = kinds.setdefault(_kind(found), _Sum())
         total.files += 1
@@ -83,7 +86,7 @@ def summary_of(tree: Tree, paths: Sequence[bytes], limits: Limits) -> ReadResult
             total.lines += count_lines(found, limits.chunk_bytes)
         except (OSError, Refused):
             total.uncounted += 1
-    return _table(kinds, limits.summary_kinds_max)
+    return _table(kinds, limits.summary_kinds_max, unlisted)
 
 
 @dataclass
@@ -104,7 +107,7 @@ class _Sum:
         return counted + (f" ({self.uncounted:,} files without lines)" if self.uncounted else "")
 
 
-def _table(kinds: Mapping[str, _Sum], kinds_max: int) -> ReadResult:
+def _table(kinds: Mapping[str, _Sum], kinds_max: int, unlisted: int) -> ReadResult:
     total, rest, rows = _Sum(), _Sum(), list[str]()
     for kind, one in sorted(kinds.items(), key=lambda item: (-item[1].files, item[0])):
         total.add(one)
@@ -117,6 +120,8 @@ def _table(kinds: Mapping[str, _Sum], kinds_max: int) -> ReadResult:
         rows.append(f"[cut: {len(kinds) - len(rows):,} more kinds: {rest}]")
     if total.uncounted:
         rows.append("[lines are not counted where a file is unreadable or the directory too large]")
+    if unlisted:
+        rows.append(f"[not counted: what is in {unlisted:,} directories that cannot be listed]")
     return ReadResult("\n".join([f"all: {total}", *rows]) + "\n", cut=cut)
 
 

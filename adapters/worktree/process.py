@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,12 +42,14 @@ def run(
     stdin: bytes = b"",
     bytes_max: int,
     seconds_max: float,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Output:
     """Run one program in a process group of its own, keep at most `bytes_max` of what it writes.
 
-    Raises `GitFailure` where it cannot be started, or still runs after `seconds_max` (it is killed).
+    `clock` gives seconds that only grow. Raises `GitFailure` where the program cannot be started, or where it
+    still runs, or what it started still holds its output, after `seconds_max` (the group is killed).
     """
-    deadline = time.monotonic() + seconds_max
+    deadline = clock() + seconds_max
     kept, complaint, cut = bytearray(), bytearray(), False
     with tempfile.TemporaryFile() as source:
         source.write(stdin)
@@ -70,7 +72,9 @@ def run(
                     if stream is not None:
                         ready.register(stream, selectors.EVENT_READ, into)
                 while ready.get_map() and not cut:
-                    events = ready.select(max(0.0, deadline - time.monotonic()))
+                    left = deadline - clock()
+                    # Asked each time round: a process that never pauses is always ready.
+                    events = ready.select(left) if left > 0 else []
                     if not events:
                         raise GitFailure(f"git: no answer within {seconds_max:g} seconds")
                     for key, _ in events:
@@ -83,11 +87,13 @@ def run(
                         else:
                             complaint += chunk[: COMPLAINT_BYTES_MAX - len(complaint)]
                 if not cut:
-                    process.wait(max(0.0, deadline - time.monotonic()))
+                    process.wait(max(0.0, deadline - clock()))
             except subprocess.TimeoutExpired:
                 raise GitFailure(f"git: no answer within {seconds_max:g} seconds") from None
             finally:
-                if process.poll() is None:
+                # Not `poll`: as long as the leader is not waited for, its id is that of this group alone,
+                # and what it started is in there, also after its own end.
+                if process.returncode is None:
                     with suppress(ProcessLookupError):
                         os.killpg(process.pid, signal.SIGKILL)
     said = complaint.decode("utf-8", "replace").strip().partition("\n")[0]

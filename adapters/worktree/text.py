@@ -5,6 +5,7 @@ Text is UTF-8; a byte that does not decode is shown as U+FFFD, and a last line i
 
 from __future__ import annotations
 
+import codecs
 import os
 from typing import Final
 
@@ -12,13 +13,15 @@ NOT_UTF8: Final = "[not UTF-8: each byte that does not decode is shown as U+FFFD
 _SHOWN_CHARS_MAX = 200
 
 
-def text_within(raw: bytes, bytes_max: int) -> tuple[str, int, bool]:
+def text_within(raw: bytes, bytes_max: int, *, more: bool = False) -> tuple[str, int, bool]:
     """(text, whole lines in it, cut or not) of the head of `raw` that fits `bytes_max` bytes of UTF-8.
 
-    It is cut after a line; where not even one fits, inside it, and then no line counts.
+    It is cut after a line; where not even one fits, inside it, and then no line counts. `more`: `raw` is
+    itself only a head, which may end inside a line and inside a character.
     """
-    clean = raw.decode("utf-8", "replace").encode()
-    cut = len(clean) > bytes_max
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    clean = decoder.decode(raw, final=not more).encode()
+    cut = more or len(clean) > bytes_max
     if cut:
         clean = clean[:bytes_max]
         lines = clean[: clean.rfind(b"\n") + 1]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
+import select
 import shutil
 import stat
 import subprocess
@@ -13,10 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from causebook.adapters.workspace import GitWorkspace
+from causebook.adapters.worktree import git as git_module
 from causebook.adapters.worktree.limits import LIMITS, Limits
 from causebook.adapters.worktree.objects import EMPTY_TREE, blob_id
-from causebook.domain.errors import NoInput
+from causebook.adapters.worktree.private import borrowed
+from causebook.adapters.worktree.process import GitFailure, run
+from causebook.domain.errors import Denied, Misuse, NoInput
 from causebook.domain.ports import ReadResult
 
 CANARY = "canary-5b1f0c6e-outside-the-root"
@@ -76,19 +82,21 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
+EVERY_READ: list[tuple[str, dict[str, Any]]] = [
+    ("read_file", {"path": "a.txt"}),
+    ("read_file_lines", {"path": "a.txt", "start": 1, "end": 1}),
+    ("list_files", {}),
+    ("summarize_directory", {}),
+    ("git_show", {"ref": "HEAD", "path": "a.txt"}),
+    ("git_log", {"n": 5}),
+    ("read_diff_between_refs", {"ref1": "HEAD^", "ref2": "HEAD"}),
+]
+
+
 def everything(root: Path) -> list[str]:
     """Use all that the workspace offers; the texts it answered."""
-    workspace = GitWorkspace(root, git_seconds_max=10)
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("read_file", {"path": "a.txt"}),
-        ("read_file_lines", {"path": "a.txt", "start": 1, "end": 1}),
-        ("list_files", {}),
-        ("summarize_directory", {}),
-        ("git_show", {"ref": "HEAD", "path": "a.txt"}),
-        ("git_log", {"n": 5}),
-        ("read_diff_between_refs", {"ref1": "HEAD^", "ref2": "HEAD"}),
-    ]
-    answers = [workspace.read(tool, arguments) for tool, arguments in calls]
+    workspace = GitWorkspace(root)
+    answers = [workspace.read(tool, arguments) for tool, arguments in EVERY_READ]
     workspace.describe()
     answers += [workspace.diff(workspace.default_base()), workspace.diff("HEAD^", "HEAD")]
     assert not [answer.text for answer in answers if answer.error]
@@ -188,6 +196,16 @@ def test_a_binary_a_long_and_a_not_utf_8_file_of_the_past(repo: Path) -> None:
     assert "[cut: the first " in diff.text.splitlines()[-1]
 
 
+def test_a_long_link_of_the_past_is_cut_and_says_so(repo: Path) -> None:
+    (repo / "target").write_text("x" * 5_000)
+    blob = git(repo, "hash-object", "-w", "target")
+    git(repo, "update-index", "--add", "--cacheinfo", f"120000,{blob},long")
+    git(repo, "commit", "-qm", "Third")
+    answer = read(repo, "git_show", ref="HEAD", path="long")
+    text = f"[link to {'x' * 4_096}, cut after 4,096 of 5,000 bytes]"
+    assert answer == ReadResult(text, cut=True, blob=blob)
+
+
 # --- blob ids --------------------------------------------------------------------------------------------
 
 
@@ -218,6 +236,31 @@ def test_ignored_and_deleted_files_are_not_listed(repo: Path) -> None:
     (repo / "a.txt").unlink()
     assert read(repo, "list_files").text.split() == [".gitignore", "link", "new", "sub/s.txt"]
     assert read(repo, "list_files", directory="sub").text == "sub/s.txt\n"
+
+
+def test_a_directory_too_deep_to_enter_is_marked_in_git_too(repo: Path) -> None:
+    git(repo, "config", "core.longPaths", "true")
+    deep = repo / ("d/" * 140)
+    deep.mkdir(parents=True)
+    for bottom in ("tracked", "untracked"):
+        (deep / bottom).touch()
+    git(repo, "add", "d/" * 140 + "tracked")
+    git(repo, "commit", "-qm", "Deep")
+    marked = "d/" * 129 + " [cannot be listed]"
+    assert read(repo, "list_files").text.splitlines() == [
+        *(".gitignore", "a.txt", marked, "link", "sub/s.txt")
+    ]
+    assert read(repo, "list_files", directory="d/d").text == f"{marked}\n"
+    summary = read(repo, "summarize_directory").text.splitlines()
+    assert summary[0].startswith("all: 4 files, ")
+    assert summary[-1] == "[not counted: what is in 1 directories that cannot be listed]"
+    with pytest.raises(Denied, match="d/…: may not be read"):
+        GitWorkspace(repo).describe()
+    answer = GitWorkspace(repo).diff("HEAD^")
+    assert answer.error
+    assert answer.text.endswith("d/…: permission denied")
+    shutil.rmtree(repo / "d")
+    assert "d/" not in read(repo, "list_files").text
 
 
 def test_a_clean_tree_is_its_commit(repo: Path) -> None:
@@ -461,6 +504,184 @@ def test_a_git_directory_under_another_name_is_neither_read_nor_listed(tmp_path:
     assert "store" not in GitWorkspace(tmp_path).diff(EMPTY_TREE["sha1"]).text
 
 
+# --- borrowing -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def thief(tmp_path: Path) -> Path:
+    """A repository with one commit, beside `repo`, of which it is to show nothing."""
+    root = tmp_path / "thief"
+    root.mkdir()
+    git(root, "init", "-q")
+    (root / "own.txt").write_text("own\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "Own")
+    return root
+
+
+def borrow_by_alternates(objects: Path, victim: Path) -> None:
+    (objects / "info").mkdir(exist_ok=True)
+    (objects / "info" / "alternates").write_text(f"# none\n\n{victim}\n")
+
+
+def borrow_by_a_linked_directory(objects: Path, victim: Path) -> None:
+    shutil.rmtree(objects)
+    objects.symlink_to(victim)
+
+
+def borrow_by_a_linked_pack_directory(objects: Path, victim: Path) -> None:
+    git(victim, "repack", "-adq")
+    shutil.rmtree(objects / "pack")
+    (objects / "pack").symlink_to(victim / "pack")
+
+
+def borrow_by_linked_packs(objects: Path, victim: Path) -> None:
+    git(victim, "repack", "-adq")
+    for path in (victim / "pack").iterdir():
+        (objects / "pack" / path.name).symlink_to(path)
+
+
+def borrow_by_linked_fan_outs(objects: Path, victim: Path) -> None:
+    for folder in victim.glob("[0-9a-f][0-9a-f]"):
+        if not (objects / folder.name).exists():
+            (objects / folder.name).symlink_to(folder)
+
+
+def borrow_by_linked_objects(objects: Path, victim: Path) -> None:
+    for path in victim.glob("[0-9a-f][0-9a-f]/*"):
+        (objects / path.parent.name).mkdir(exist_ok=True)
+        (objects / path.parent.name / path.name).symlink_to(path)
+
+
+def borrow_by_a_relative_link(objects: Path, victim: Path) -> None:
+    shutil.rmtree(objects)
+    objects.symlink_to(os.path.relpath(victim, objects.parent))
+
+
+BORROWING: dict[str, Callable[[Path, Path], None]] = {
+    "alternates": borrow_by_alternates,
+    "a linked directory": borrow_by_a_linked_directory,
+    "a relative link": borrow_by_a_relative_link,
+    "a linked pack directory": borrow_by_a_linked_pack_directory,
+    "linked packs": borrow_by_linked_packs,
+    "linked fan-outs": borrow_by_linked_fan_outs,
+    "linked objects": borrow_by_linked_objects,
+}
+
+
+@pytest.mark.parametrize("how", BORROWING)
+def test_a_repository_cannot_borrow_somebody_elses_objects(
+    repo: Path, thief: Path, how: str
+) -> None:
+    (repo / "a.txt").write_text(f"{CANARY}\n")
+    git(repo, "commit", "-qam", CANARY)
+    wanted = git(repo, "rev-parse", "HEAD")
+    before = GitWorkspace(thief)
+    BORROWING[how](thief / ".git" / "objects", repo / ".git" / "objects")
+    assert CANARY in git(thief, "show", wanted), "the trap is not armed: git itself borrows nothing"
+    # Also where it came to borrow after it was found to be usable.
+    for workspace in (GitWorkspace(thief), before):
+        for tool, arguments in (
+            ("git_show", {"ref": wanted, "path": "a.txt"}),
+            ("read_diff_between_refs", {"ref1": f"{wanted}^", "ref2": wanted}),
+            ("git_log", {}),
+        ):
+            answer = workspace.read(tool, arguments)
+            assert answer.error
+            assert CANARY not in answer.text
+            assert f"{thief}/.git/objects" in answer.text
+        assert workspace.diff(f"{wanted}^", wanted).error
+    with pytest.raises(Misuse, match=r"expected a git repository: .*/objects"):
+        GitWorkspace(thief).resolve_ref(wanted)
+    assert read(thief, "read_file", path="own.txt") == ReadResult("own\n", (1, 1))
+    assert read(thief, "list_files").text == "own.txt\n"
+
+
+def test_a_linked_worktree_cannot_borrow_either(repo: Path, thief: Path, tmp_path: Path) -> None:
+    git(thief, "worktree", "add", "-q", str(tmp_path / "tree"))
+    borrow_by_alternates(thief / ".git" / "objects", repo / ".git" / "objects")
+    answer = read(tmp_path / "tree", "git_show", ref=git(repo, "rev-parse", "HEAD"), path="a.txt")
+    alternates = thief / ".git/objects/info/alternates"
+    assert answer.text == f"error: a.txt: {alternates}: borrows objects, which are not read"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("HEAD", "config", "index", "refs", "packed-refs", "shallow", "info", "info/exclude"),
+        *("logs", "logs/HEAD", "logs/refs"),
+    ],
+)
+def test_a_link_that_leads_out_of_the_git_directory_is_not_followed(
+    repo: Path, thief: Path, name: str
+) -> None:
+    for root in (repo, thief):
+        git(root, "pack-refs")
+        (root / ".git" / "shallow").touch()
+    place = thief / ".git" / name
+    if place.is_dir():
+        shutil.rmtree(place)
+    else:
+        place.unlink()
+    place.symlink_to(repo / ".git" / name)
+    answer = read(thief, "git_log")
+    assert answer.error
+    assert "is a link that leads out of the repository" in answer.text
+    assert read(thief, "read_file", path="own.txt").text == "own\n"
+
+
+def test_a_link_that_stays_in_the_git_directory_is_followed(thief: Path) -> None:
+    (thief / ".git" / "HEAD").unlink()
+    (thief / ".git" / "HEAD").symlink_to("refs/heads/main")
+    (thief / ".git" / "objects" / "info" / "alternates").touch()
+    assert read(thief, "git_show", ref="HEAD", path="own.txt").text == "own\n"
+
+
+def test_more_files_of_objects_than_are_looked_through_are_refused(thief: Path) -> None:
+    folder = thief / ".git"
+    assert borrowed(folder, folder, files_max=100) is None
+    assert "more than 3 files of objects" in str(borrowed(folder, folder, files_max=3))
+
+
+def test_alternates_that_are_no_file_are_not_waited_for(thief: Path) -> None:
+    os.mkfifo(thief / ".git" / "objects" / "info" / "alternates")
+    assert "borrows objects" in read(thief, "git_log").text
+
+
+def test_a_clone_that_borrows_can_be_judged_once_its_objects_are_its_own(
+    repo: Path, tmp_path: Path
+) -> None:
+    git(tmp_path, "clone", "-q", "--shared", str(repo), "clone")
+    clone = tmp_path / "clone"
+    assert "borrows objects" in read(clone, "git_log").text
+    git(clone, "repack", "-adq")
+    (clone / ".git" / "objects" / "info" / "alternates").unlink()
+    assert read(clone, "git_log").text == read(repo, "git_log").text
+
+
+@pytest.mark.parametrize("defect", ["borrows", "broken config", "no git"])
+def test_a_git_directory_that_is_not_usable_is_still_not_shown(tmp_path: Path, defect: str) -> None:
+    git(tmp_path, "init", "-q", "--separate-git-dir=store", ".")
+    (tmp_path / "a").touch()
+    if defect == "borrows":
+        (tmp_path / "store/objects/info/alternates").write_text("/nonexistent\n")
+    elif defect == "broken config":
+        (tmp_path / "store/config").write_text(f"[{CANARY}")
+    workspace = GitWorkspace(tmp_path, git="/nonexistent/git" if defect == "no git" else None)
+    assert workspace.read("git_log", {}).error
+    assert "git's own files" in workspace.read("read_file", {"path": "store/config"}).text
+    assert workspace.read("list_files", {}).text == "a\n"
+
+
+def test_a_git_directory_that_is_not_utf_8_is_named_in_text(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".git").rename(tmp_path / os.fsdecode(b"\xff"))
+    (tmp_path / ".git").write_bytes(b"gitdir: \xff\n")
+    (tmp_path / os.fsdecode(b"\xff") / "config").write_text("[broken")
+    answer = read(tmp_path, "git_log")
+    assert '/\\xff/config": git cannot read it' in answer.text
+
+
 # --- attacks ---------------------------------------------------------------------------------------------
 
 
@@ -529,6 +750,36 @@ def test_nothing_that_a_repository_configures_runs(repo: Path, tmp_path: Path) -
     assert mark.exists(), "the trap is not armed: git itself did not run it"
 
 
+def test_of_the_configuration_just_the_documented_values_are_read(
+    repo: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    spy = tmp_path / "spy"
+    spy.write_text(f'#!/bin/sh\necho "$GIT_DIR" "$@" >> {log}\nexec {GIT} "$@"\n')
+    spy.chmod(0o755)
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    git(outer, "init", "-q")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(repo), "mod")
+    for root in (repo, outer / "mod"):
+        workspace = GitWorkspace(root, git=str(spy))
+        workspace.describe()
+        for tool, arguments in EVERY_READ:
+            assert not workspace.read(tool, arguments).error
+        assert not workspace.diff("HEAD^").error
+    asked = set()
+    for line in log.read_text().splitlines():
+        git_dir, verb, *rest = line.split(" ")
+        if verb == "config":
+            assert git_dir == os.devnull
+            assert "--no-includes" in rest
+            asked.add(rest[-1])
+        else:
+            assert Path(git_dir).name.startswith("causebook-git-")
+    assert asked == {"extensions.objectformat", "extensions.refstorage", "core.worktree"}
+    assert all(f"\n    {name} " in str(git_module.__doc__) for name in asked)
+
+
 def test_the_environment_does_not_steer_git(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -581,10 +832,9 @@ def test_replaced_objects_do_not_show_another_history(repo: Path) -> None:
 
 def test_a_ref_that_never_answers_is_given_up(repo: Path) -> None:
     os.mkfifo(repo / ".git" / "refs" / "heads" / "stuck")
-    begun = time.monotonic()
-    answer = GitWorkspace(repo, git_seconds_max=0.5).read("git_show", {"ref": "stuck", "path": "a"})
+    answer = GitWorkspace(repo, git_seconds_max=3).read("git_show", {"ref": "stuck", "path": "a"})
     assert answer.error
-    assert time.monotonic() - begun < 5
+    assert answer.text == "error: git: no answer within 3 seconds"
 
 
 def test_a_broken_repository_is_an_answer(repo: Path) -> None:
@@ -613,3 +863,54 @@ def test_packed_refs_and_the_reflog_are_read(repo: Path) -> None:
     assert GitWorkspace(repo).resolve_ref("v1") == first
     assert GitWorkspace(repo).resolve_ref("HEAD@{1}") == first
     assert GitWorkspace(repo).resolve_ref(first[:8]) == first
+
+
+# --- the process -----------------------------------------------------------------------------------------
+
+
+def test_a_process_that_never_pauses_is_given_up_at_its_deadline(tmp_path: Path) -> None:
+    ticks = itertools.count()
+
+    def clock() -> float:
+        time.sleep(0.02)  # long enough for the pipe to be filled again
+        tick = next(ticks)
+        assert tick < 40, "it outlived its deadline"
+        return tick
+
+    noise = ["/bin/sh", "-c", "while :; do echo noise >&2; done"]
+    with pytest.raises(GitFailure, match="no answer within 10 seconds"):
+        run(noise, cwd=tmp_path, env={}, bytes_max=1, seconds_max=10, clock=clock)
+
+
+def test_what_a_process_leaves_behind_is_killed_at_the_deadline(tmp_path: Path) -> None:
+    # The child says so when its parent is gone, and holds the fifo open for as long as it lives.
+    os.mkfifo(tmp_path / "alive")
+    alive = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    waiting = select.poll()
+    waiting.register(alive, select.POLLIN)
+    orphan = """(exec 3>alive
+        until grep -q ') Z' /proc/$$/stat; do :; done
+        echo orphaned >&3
+        exec sleep 60) &"""
+    asked = itertools.count()
+
+    def clock() -> float:
+        if next(asked) == 0:
+            return 0.0
+        assert waiting.poll(60_000), "nothing was left behind"
+        return 99.0
+
+    try:
+        with pytest.raises(GitFailure, match="no answer within 1 seconds"):
+            run(
+                ["/bin/sh", "-c", orphan],
+                cwd=tmp_path,
+                env={"PATH": os.environ["PATH"]},
+                bytes_max=1,
+                seconds_max=1,
+                clock=clock,
+            )
+        assert os.read(alive, 100) == b"orphaned\n"
+        assert waiting.poll(30_000) == [(alive, select.POLLHUP)], "it was left to run"
+    finally:
+        os.close(alive)
