@@ -49,6 +49,7 @@ lint: pyproject.toml
 	$(LINT)/bin/ruff check .
 	$(LINT)/bin/ruff format --check .
 	$(LINT)/bin/mypy -p causebook
+	$(LINT)/bin/mypy tests/typing/api.py
 	$(LINT)/bin/lint-imports --no-cache
 	$(LINT)/bin/python tests/module_count.py
 

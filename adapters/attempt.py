@@ -75,7 +75,7 @@ from ..domain.streams import evaluation_stream, require_id, shorten, task_stream
 from ..domain.task import Task
 from ..domain.tools import READ_TOOLS, SUBMIT_VERDICT, active, definition
 from .store.port import RunnerLock
-from .writer import Batch, Satchel, Writer, Written, read_stream
+from .writer import NOTHING, Batch, Satchel, Tip, Writer, Written, read_stream
 
 DEFAULT_TOOLS: Final = tuple(READ_TOOLS)
 
@@ -132,11 +132,12 @@ class Judge:
 
 @dataclass
 class TaskLog:
-    """A task's stream as a writer knows it: the folded state, and the digest of the panel that sits."""
+    """A task's stream as a writer knows it: the folded state, its tip, the digest of the panel that sits."""
 
     writer: Writer
     task: str
     state: Task
+    tip: Tip = NOTHING
     panel_digest: str = ""
 
     @classmethod
@@ -153,8 +154,7 @@ class TaskLog:
 
     def reload(self) -> None:
         """Read the stream again, after another writer was first."""
-        self.state, self.panel_digest = Task(self.task), ""
-        self.writer.forget([self.stream])
+        self.state, self.tip, self.panel_digest = Task(self.task), NOTHING, ""
         for record, event in read_stream(self.writer.store, self.stream, self.writer.origin):
             objection = self.state.objection(event)
             if objection is not None:
@@ -162,7 +162,13 @@ class TaskLog:
                     f"{self.stream} v{record.version}: {objection}",
                     hint="causebook verify says what is wrong with the ledger",
                 )
-            self._fold(event, record.digest)
+            self._fold(event, (record.version, record.digest))
+
+    def batch(self) -> Batch:
+        """An empty transaction, whose records of this task build on the state that is known here."""
+        batch = self.writer.batch()
+        batch.after(self.stream, self.tip)
+        return batch
 
     def add(self, batch: Batch, event: Event) -> Written:
         """Put `event` next on the stream. Raises `Misuse` where the order of a task's events forbids it."""
@@ -170,7 +176,7 @@ class TaskLog:
         if objection is not None:
             raise Misuse(f"task {self.task}: {objection}", hint=f"causebook log {self.task}")
         written = batch.add(self.stream, event)
-        self._fold(event, written.digest)
+        self._fold(event, written.tip)
         return written
 
     def save(self, batch: Batch) -> list[Written]:
@@ -188,27 +194,28 @@ class TaskLog:
             if state.stage in ("decided_halt", "decided_escalate") and state.decided is not None:
                 self.add(batch, _panel_halt(state.decided, state.decided_digest))
             elif state.stage in ("halted", "passed"):
-                self.add(batch, self._closing(batch))
+                self.add(batch, self._closing())
             elif state.stage == "finishing":
                 self.add(batch, TaskCompleted(attempt=state.attempt))
             else:
                 return
 
-    def _closing(self, batch: Batch) -> AttemptClosed:
+    def _closing(self) -> AttemptClosed:
         heads = [
             Head(stream=ballot.stream, version=ballot.version, digest=ballot.digest)
             for ballot in self.state.ballots
         ]
-        version, digest = batch.head(self.stream)
+        version, digest = self.tip
         heads.append(Head(stream=self.stream, version=version, digest=digest))
         return AttemptClosed(
             attempt=self.state.attempt, outcome=self.state.outcome(), heads=tuple(heads)
         )
 
-    def _fold(self, event: Event, digest: str) -> None:
-        self.state.apply(event, digest)
+    def _fold(self, event: Event, tip: Tip) -> None:
+        self.state.apply(event, tip[1])
+        self.tip = tip
         if isinstance(event, PanelConvened):
-            self.panel_digest = digest
+            self.panel_digest = tip[1]
 
 
 def _panel_halt(decision: PanelDecided, digest: str | None) -> TaskHalted:
@@ -240,7 +247,7 @@ class Attempt:
         """Record that a coder was sent to work, with its orders as evidence."""
         satchel = Satchel(self.log.task)
         commitment = None if brief is None else satchel.commit(text_bytes(brief))
-        batch = self.log.writer.batch()
+        batch = self.log.batch()
         batch.evidence.extend(satchel.rows)
         event = CoderDispatched(attempt=self.number, coder=coder, brief=commitment)
         self.log.add(batch, event)
@@ -258,7 +265,7 @@ class Attempt:
                 hint=f"there are {ours}",
             )
         phase = self.log.state.phases[-1] if self.log.state.phases else None
-        batch = self.log.writer.batch()
+        batch = self.log.batch()
         self.log.add(
             batch,
             TaskHalted(
@@ -304,7 +311,7 @@ class Attempt:
         if lock is None:
             raise Busy("a fresh runner's lock is taken", hint="try again")
         try:
-            batch = log.writer.batch()
+            batch = log.batch()
             commitment = satchel.commit(text_bytes(told))
             batch.evidence.extend(satchel.rows)
             convened = PanelConvened(
@@ -354,6 +361,8 @@ class Panel:
     brief: str
     lock: RunnerLock
     seats: dict[str, Seat] = field(default_factory=dict)
+    _given_up: bool = False
+    _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self, judge: str) -> Seat:
         """Open the evaluation of one judge. Raises `Misuse` for one that was not convened."""
@@ -374,21 +383,39 @@ class Panel:
             if seat is None or seat.closing is None:
                 raise Misuse(f"judge {judge} has not decided", hint="hear it to the end first")
             ballots.append(_ballot(judge, seat.closing))
-        batch = self.log.writer.batch()
+        batch = self.log.batch()
         event = _decide(self.log, batch, self.convened, ballots)
         self.log.save(batch)
         self.lock.release()
         return event
 
-    def interrupt(self) -> PanelDecided:
-        """Close what is open, as interrupted, and decide: the runner is told to stop (rule 10)."""
-        for seat in list(self.seats.values()):
-            seat.abandon()
-        batch = self.log.writer.batch()
-        event = _close_and_decide(self.log, batch)
-        self.log.save(batch)
+    def interrupt(self) -> None:
+        """Close what is open, as interrupted, and decide: the runner is told to stop (rule 10).
+
+        Where the panel has decided already, that stands.
+        """
+        self._give_up()
+        _close(self.log, self.convened.runner)
         self.lock.release()
-        return event
+
+    def leave(self) -> None:
+        """Leave the panel as it is stored, to the next writer that takes over (rule 10)."""
+        self._give_up()
+        self.lock.release()
+
+    def commit(self, batch: Batch) -> list[Written]:
+        """Store what one of its judges did, unless the panel was given up meanwhile. Raises `Abandoned`.
+
+        One thread at a time: a store has one writer anyway, and waits for it less well than a lock does.
+        """
+        with self._guard:
+            if self._given_up:
+                raise Abandoned
+            return batch.commit()
+
+    def _give_up(self) -> None:
+        with self._guard:
+            self._given_up = True
 
 
 @dataclass
@@ -399,12 +426,12 @@ class Seat:
     stream: str
     evaluation: Evaluation
     messages: list[dict[str, object]]
+    tip: Tip
     closing: Written | None = None
     written: list[Written] = field(default_factory=list)
     _opening: list[Event] = field(default_factory=list)
     _answer: ReadResult | None = None
-    _abandoned: bool = False
-    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _underway: bool = False
 
     @classmethod
     def open(cls, panel: Panel, judge: Judge) -> Self:
@@ -418,14 +445,18 @@ class Seat:
         stream = evaluation_stream(log.task, convened.attempt, convened.phase, judge.id)
         batch = log.writer.batch()
         batch.evidence.extend(satchel.rows)
-        batch.add(stream, opened, anchor=log.panel_digest)
+        opening_record = batch.add(stream, opened, anchor=log.panel_digest)
         messages = [system_message(system), user_message(panel.brief)]
-        seat = cls(panel, stream, Evaluation(opened), messages)
-        batch.commit()
-        return seat
+        panel.commit(batch)
+        return cls(panel, stream, Evaluation(opened), messages, opening_record.tip)
 
     def next_request(self) -> Request | None:
-        """What the model is to be asked now; None once the judge has decided or failed."""
+        """What the model is to be asked now; None once the judge has decided or failed.
+
+        Raises `Misuse` after a turn that was begun and not stored: what the judge was shown and what the
+        record says of it would part. `Panel.interrupt` closes such an evaluation.
+        """
+        self._require_whole()
         if self.evaluation.closed is not None:
             return None
         if not self._opening:
@@ -446,9 +477,18 @@ class Seat:
         """Hear one response: yields each read to be run, to be answered with `answer` before the next.
 
         When it is exhausted, the whole turn and its evidence are stored, in one transaction. `failures` are
-        the tries before it: (fault, whether it declined tool_choice).
+        the tries before it: (fault, whether it declined tool_choice). Raises `Misuse` where the model was
+        not asked as `next_request` said (rules 2 and 9).
         """
-        turn = self._turn()
+        sent = self._require_asked(failures)
+        if response.tool_choice_sent != sent:
+            raise Misuse(
+                f"{self.stream}: expected a response with tool_choice_sent={sent}, found "
+                f"{response.tool_choice_sent}",
+                hint="send request.tool_choice where it is set, and say so: Response(tool_choice_sent=True)",
+            )
+        self._underway = True
+        turn = self.evaluation.turn
         satchel = Satchel(self.panel.log.task)
         tries = self._tries(failures, satchel)
         required = SUBMIT_VERDICT if self.evaluation.withdrawn else None
@@ -494,21 +534,43 @@ class Seat:
         self._answer = result
 
     def fail(self, failures: Sequence[tuple[ModelFault, bool]]) -> None:
-        """The provider failed for good: record its tries, which closes the evaluation (rule 8)."""
-        self._turn()
+        """The provider failed for good: record its tries, which closes the evaluation (rule 8).
+
+        Raises `Misuse` where there is no try, or the last is to be asked again without tool_choice (rule 9).
+        """
+        self._require_asked(failures)
+        if not failures or failures[-1][1]:
+            raise Misuse(
+                f"{self.stream}: expected the tries that failed, found "
+                + ("one to be asked again without tool_choice" if failures else "none"),
+                hint="fail() takes (fault, whether it declined tool_choice) for each try, in order",
+            )
+        self._underway = True
         satchel = Satchel(self.panel.log.task)
         tries = self._tries(failures, satchel)
         self._save([*self._opening, *fail(self.evaluation, tries)], satchel)
 
-    def abandon(self) -> None:
-        """From here on nothing of this seat is stored any more."""
-        with self._guard:
-            self._abandoned = True
-
-    def _turn(self) -> int:
+    def _require_asked(self, failures: Sequence[tuple[ModelFault, bool]]) -> bool:
+        """Whether tool_choice was sent with the last try, of tries that keep to rule 9."""
+        self._require_whole()
         if not self._opening:
             raise Misuse("no request is open", hint="call next_request() first")
-        return self.evaluation.turn
+        withdrawn = self.evaluation.withdrawn
+        declined = [fault for fault, declined in failures if declined]
+        if len(declined) > withdrawn or any(f.status not in (None, 400, 422) for f in declined):
+            raise Misuse(
+                f"{self.stream}: expected tool_choice declined at most once, where it was sent, with "
+                "status 400 or 422",
+                hint="failures are (fault, whether it declined tool_choice) for each try, in order",
+            )
+        return withdrawn and not declined
+
+    def _require_whole(self) -> None:
+        if self._underway:
+            raise Misuse(
+                f"{self.stream}: turn {self.evaluation.turn} was begun and not stored",
+                hint="panel.interrupt() closes this evaluation as interrupted; what is stored stays",
+            )
 
     def _tries(
         self, failures: Sequence[tuple[ModelFault, bool]], satchel: Satchel
@@ -526,13 +588,13 @@ class Seat:
 
     def _save(self, events: Sequence[Event], satchel: Satchel) -> None:
         batch = self.panel.log.writer.batch()
+        batch.after(self.stream, self.tip)
         batch.evidence.extend(satchel.rows)
         for event in events:
             batch.add(self.stream, event)
-        with self._guard:
-            if self._abandoned:
-                raise Abandoned
-            written = batch.commit()
+        written = self.panel.commit(batch)
+        self.tip = written[-1].tip
+        self._underway = False
         self._opening = []
         if self.evaluation.closed is not None:
             self.closing = written[-1]
@@ -540,7 +602,7 @@ class Seat:
 
 
 class Abandoned(Exception):
-    """The panel was interrupted while this seat's turn was under way; the turn is not stored."""
+    """The panel was given up while this seat's turn was under way; the turn is not stored."""
 
 
 def answers(
@@ -625,10 +687,10 @@ def _close_and_decide(log: TaskLog, batch: Batch) -> PanelDecided:
     ballots = []
     for mandate in convened.judges:
         stream = evaluation_stream(log.task, convened.attempt, convened.phase, mandate.judge)
-        log.writer.forget([stream])
         entries = read_stream(log.writer.store, stream, log.writer.origin)
         if entries:
             record, last = entries[-1]
+            batch.after(stream, (record.version, record.digest))
             if isinstance(last, VerdictGiven | EvaluationFailed):
                 ballots.append(
                     _ballot(mandate.judge, Written(stream, record.version, last, record.digest))
@@ -662,16 +724,28 @@ def take_over(log: TaskLog) -> bool:
     if lock is None:
         raise taken(log)
     try:
-        # The runner may have decided between our reading and its end: what is stored now counts.
-        log.reload()
-        if log.state.stage != "judging":
-            return False
-        batch = log.writer.batch()
-        _close_and_decide(log, batch)
-        log.save(batch)
-        return True
+        closed = _close(log, panel.runner)
     finally:
         lock.release()
+    if not closed and log.state.stage == "judging":
+        raise taken(log)
+    return closed
+
+
+def _close(log: TaskLog, runner: Runner) -> bool:
+    """Close the panel of `runner`, whose lock is ours; True where it still sat.
+
+    It may have decided between our reading and its end, and another panel may sit by now: what is stored
+    counts, and the lock is that of one runner alone.
+    """
+    log.reload()
+    panel = log.state.panel
+    if log.state.stage != "judging" or panel is None or panel.runner.id != runner.id:
+        return False
+    batch = log.batch()
+    _close_and_decide(log, batch)
+    log.save(batch)
+    return True
 
 
 def resolve(
@@ -701,7 +775,7 @@ def resolve(
         comment=comment,
         decided=cast(str, state.decided_digest),
     )
-    batch = log.writer.batch()
+    batch = log.batch()
     log.add(batch, event)
     log.follow(batch)
     log.save(batch)

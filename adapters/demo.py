@@ -149,7 +149,7 @@ _ANSWERS: Final[dict[str, Sequence[dict[str, Any]]]] = {
         _call(("read_file", _APP)),
         _call(("git_show", {"ref": "HEAD^", "path": "src/app.py"})),
         _call(("read_file", {"path": "./src/app.py"})),
-        _call(("read_file_lines", {"path": "src/app.py", "start": 24, "end": 37})),
+        _call(("read_file_lines", {"path": "src/app.py", "start": 24, "end": 35})),
         _call(("read_file", _APP)),
         _verdict(
             "blocker",

@@ -40,21 +40,22 @@ def hear_panel(
     """Hear every judge convened to its end, then decide. `models` has one for each judge.
 
     On Ctrl-C the open evaluations are closed as interrupted, the panel decides, and `Interrupted` is raised.
-    Where a judge's thread fails (the store is full, say), the others stop, the runner's lock is given back
-    and its error is raised: the next writer takes over (rule 10).
+    Where a judge's thread fails (the store is full, say), nothing more is stored of the others, the runner's
+    lock is given back and its error is raised: the next writer takes over (rule 10).
     """
     news: queue.SimpleQueue[_News] = queue.SimpleQueue()
     stop = threading.Event()
-    for judge in panel.judges:
-        threading.Thread(
-            target=_hear_judge,
-            args=(panel, judge, models[judge], workspace, news, stop),
-            name=f"judge {judge}",
-            # A model call cannot be called off; a process told to end does not wait for one.
-            daemon=True,
-        ).start()
     try:
-        error = _follow(len(panel.judges), news, stop, on_turn)
+        for judge in panel.judges:
+            threading.Thread(
+                target=_hear_judge,
+                args=(panel, judge, models[judge], workspace, news, stop),
+                name=f"judge {judge}",
+                # A model call cannot be called off; a process told to end does not wait for one.
+                daemon=True,
+            ).start()
+        _follow(len(panel.judges), news, on_turn)
+        return panel.decide()
     except KeyboardInterrupt:
         stop.set()
         panel.interrupt()
@@ -65,28 +66,20 @@ def hear_panel(
         ) from None
     except BaseException:
         stop.set()
-        panel.lock.release()
+        panel.leave()
         raise
-    if error is not None:
-        panel.lock.release()
-        raise error
-    return panel.decide()
 
 
-def _follow(
-    judges: int, news: queue.SimpleQueue[_News], stop: threading.Event, on_turn: OnTurn
-) -> BaseException | None:
-    first_error: BaseException | None = None
+def _follow(judges: int, news: queue.SimpleQueue[_News], on_turn: OnTurn) -> None:
+    """Until every judge has ended, or one has failed: then its error is raised at once."""
     while judges:
         told = news.get()
         if told.written is not None:
             on_turn(told.judge, told.written)
-            continue
-        judges -= 1
-        if told.error is not None and first_error is None:
-            first_error = told.error
-            stop.set()
-    return first_error
+        elif told.error is not None:
+            raise told.error
+        else:
+            judges -= 1
 
 
 def _hear_judge(
@@ -101,7 +94,7 @@ def _hear_judge(
     try:
         hear_seat(panel.open(judge), model, workspace, stop, lambda w: news.put(_News(judge, w)))
     except Abandoned:
-        pass  # the caller's thread has closed this evaluation
+        pass  # the caller's thread has given the panel up
     except BaseException as caught:  # noqa: BLE001 - handed to the caller's thread, which raises it
         error = caught
     news.put(_News(judge, None, error))

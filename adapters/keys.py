@@ -42,8 +42,10 @@ Passphrase = Callable[[Path], bytes]
 class Signer(Protocol):
     """Something that signs for one role."""
 
-    keyid: str
-    public_key: str
+    @property
+    def keyid(self) -> str: ...
+    @property
+    def public_key(self) -> str: ...
 
     def sign(self, message: bytes) -> bytes:
         """The Ed25519 signature, 64 bytes."""
@@ -88,20 +90,41 @@ class KeyFolder:
         """Where the key of a role lies."""
         return self.path / f"{role}.pem"
 
+    def check(self) -> None:
+        """Raise what `make` or a first signature would, so far as that can be known before anything is done.
+
+        Keys that are there are opened; where none is, the folder has to be one that can be made.
+        """
+        present = self._present()
+        for role in present:
+            self.signer(role)
+        nearest = self.path
+        while not nearest.exists() and nearest != nearest.parent:
+            nearest = nearest.parent
+        if not present and not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
+            raise CannotCreate(
+                f"{self.path}: cannot make keys here: {nearest} is no folder that can be written to",
+                hint="name another folder with --keys",
+            )
+
+    def _present(self) -> list[Role]:
+        """All roles or none. Raises `CannotCreate` where only some have their key."""
+        present = [role for role in ROLES if self.file_of(role).exists()]
+        if present and len(present) != len(ROLES):
+            raise CannotCreate(
+                f"{self.path}: expected all of {', '.join(ROLES)} or none, found {', '.join(present)}",
+                hint="name another folder with --keys; no key is ever replaced",
+            )
+        return present
+
     def make(self, passphrase: bytes | None = None) -> bool:
         """Make a key for each role, encrypted where a passphrase is given; True where they were made.
 
         A folder that has all four already is left as it is: a founding that was cut short goes on with them.
         Raises `CannotCreate` where only some are there, so that none is ever replaced.
         """
-        present = [role for role in ROLES if self.file_of(role).exists()]
-        if len(present) == len(ROLES):
+        if self._present():
             return False
-        if present:
-            raise CannotCreate(
-                f"{self.path}: expected all of {', '.join(ROLES)} or none, found {', '.join(present)}",
-                hint="name another folder with --keys; no key is ever replaced",
-            )
         encryption: KeySerializationEncryption = NoEncryption()
         if passphrase is not None:
             encryption = BestAvailableEncryption(passphrase)
@@ -125,7 +148,7 @@ class KeyFolder:
         path = self.file_of(role)
         pem = _read_secret(path, role)
         try:
-            key = load_pem_private_key(pem, None)
+            key: object = load_pem_private_key(pem, None)
         except TypeError:
             key = _decrypted(path, pem, self.passphrase(path))
         except (ValueError, UnsupportedAlgorithm):
@@ -153,7 +176,7 @@ def _decrypted(path: Path, pem: bytes, passphrase: bytes) -> object:
 
 def _read_secret(path: Path, role: Role) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise Denied(f"{path}: expected a file", hint="--keys names the folder of the keys")
@@ -175,6 +198,11 @@ def _read_secret(path: Path, role: Role) -> bytes:
         raise Denied(f"{path}: not readable by this user", hint=f"ls -l {path}") from None
     except OSError as error:
         raise IOFailure(f"{path}: {error.strerror}") from None
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    # A pipe by this name would keep us until somebody writes to it.
+    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def _write_secret(path: Path, content: bytes) -> None:

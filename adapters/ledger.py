@@ -68,6 +68,7 @@ class Ledger:
         folder = KeyFolder(
             Path(keys), no_passphrase if passphrase is None else lambda _: passphrase
         )
+        folder.check()
         store = found(url)
         try:
             folder.make(passphrase)
@@ -146,7 +147,7 @@ class TaskHandle:
         process was first.
         """
         log = self.log
-        batch = log.writer.batch()
+        batch = log.batch()
         if log.state.stage == "unopened":
             satchel = Satchel(log.task)
             spec = None if self.spec is None else satchel.commit(text_bytes(self.spec))

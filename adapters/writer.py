@@ -1,8 +1,12 @@
 """From events to stored records: number, chain, sign, append. Only here is a ledger written to.
 
-A `Batch` is what goes into one transaction: records of any number of streams, and the evidence they commit to.
-Each record is built when it is added, so a later one can name the digest of an earlier one. Nothing is stored
-before `commit`, and after it all of it is, durably.
+A `Batch` is what goes into one transaction: records of any number of streams, and the evidence that they
+commit to. Each record is built when it is added, so a later one can name the digest of an earlier one.
+Nothing is stored before `commit`, and after it all of it is, durably.
+
+Whoever appends to a stream says which record it builds on (`Batch.after`): the last one it read, and decided
+by. Where another was appended meanwhile the store refuses the batch, so nothing is ever decided by a past
+that is not the stream's.
 """
 
 from __future__ import annotations
@@ -10,9 +14,10 @@ from __future__ import annotations
 import os
 import threading
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 from ..domain.errors import BadData, Busy, Denied, NoInput, VersionConflict
 from ..domain.events import EvaluationOpened, Event, LedgerFounded, TaskOpened, event_from
@@ -29,6 +34,12 @@ COMPRESSION_LEVEL = 1
 
 Clock = Callable[[], datetime]
 
+Tip = tuple[int, str]
+"""(version, digest) of the last record of a stream."""
+
+NOTHING: Final[Tip] = (0, "")
+"""The tip of a stream that has no record."""
+
 
 def utc_now() -> datetime:
     """The time, aware, in UTC."""
@@ -43,6 +54,11 @@ class Written:
     version: int
     event: Event
     digest: str
+
+    @property
+    def tip(self) -> Tip:
+        """Where its stream ends now."""
+        return self.version, self.digest
 
 
 @dataclass
@@ -106,12 +122,12 @@ class Writer:
     origin: str = ""
     keyring: Keyring = field(default_factory=lambda: Keyring(""))
     founding: str = ""
-    _heads: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _ledger_tip: Tip = NOTHING
     _signers: dict[str, Signer] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def load(self) -> None:
-        """Read the `ledger` stream: the origin, the founding, the keys. Raises `NoInput` where it is empty."""
+        """Read the `ledger` stream: origin, founding, keys. Raises `NoInput` where it is empty."""
         entries = read_stream(self.store, LEDGER)
         if not entries:
             raise NoInput(
@@ -123,18 +139,20 @@ class Writer:
         for record, event in entries:
             if record.ledger != founded.ledger:
                 raise _unreadable(f"{LEDGER} v{record.version}", f"not of {founded.ledger}")
-            fault = keyring.admit(event, record.version, verify)
-            root = keyring.keys.get(record.keyid)
-            if fault is None and (root is None or root.role != "root"):
-                fault = "not signed by root"
-            elif fault is None and root is not None:
-                held = verify(root.public, record.signature, record.signed_bytes())
-                fault = None if held else "the signature does not hold"
+            founding = isinstance(event, LedgerFounded)
+            # The root key is known from the founding itself; every other signer from before.
+            fault = None if founding else keyring.may_sign(record.keyid, record.type)
+            fault = fault or keyring.admit(event, record.version, verify)
+            key = keyring.keys.get(record.keyid)
+            if fault is None and (
+                key is None or not verify(key.public, record.signature, record.signed_bytes())
+            ):
+                fault = "the signature does not hold"
             if fault is not None:
                 raise _unreadable(f"{LEDGER} v{record.version}", fault)
         last = entries[-1][0]
         self.origin, self.founding, self.keyring = founded.ledger, founded.digest, keyring
-        self._heads[LEDGER] = (last.version, last.digest)
+        self._ledger_tip = (last.version, last.digest)
 
     def signer(self, role: str) -> Signer:
         """The signer of a role, loaded once."""
@@ -143,23 +161,9 @@ class Writer:
                 self._signers[role] = self.signer_for(role)
             return self._signers[role]
 
-    def head(self, stream: str) -> tuple[int, str]:
-        """(version, digest) of the newest record of a stream; (0, "") where it has none."""
-        known = self._heads.get(stream)
-        if known is None:
-            rows = self.store.stream(stream)
-            known = (rows[-1].version, digest(rows[-1].record)) if rows else (0, "")
-            self._heads[stream] = known
-        return known
-
-    def forget(self, streams: Iterable[str]) -> None:
-        """Read the heads of these streams again when they are next needed."""
-        for stream in streams:
-            self._heads.pop(stream, None)
-
     def batch(self) -> Batch:
-        """An empty transaction."""
-        return Batch(self)
+        """An empty transaction. What it adds to the stream `ledger` builds on what `load` read."""
+        return Batch(self, _tips={LEDGER: self._ledger_tip})
 
 
 @dataclass
@@ -170,17 +174,17 @@ class Batch:
     rows: list[Row] = field(default_factory=list)
     evidence: list[EvidenceRow] = field(default_factory=list)
     written: list[Written] = field(default_factory=list)
-    _heads: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _tips: dict[str, Tip] = field(default_factory=dict)
     _keyids: set[tuple[str, str]] = field(default_factory=set)
 
-    def head(self, stream: str) -> tuple[int, str]:
-        """(version, digest) of the newest record of a stream, this batch's own counted."""
-        return self._heads.get(stream) or self.writer.head(stream)
+    def after(self, stream: str, tip: Tip) -> None:
+        """Say which record of `stream` the next one follows; for a stream that is new, none."""
+        self._tips[stream] = tip
 
     def add(self, stream: str, event: Event, *, anchor: str | None = None) -> Written:
         """Build, chain and sign the next record of `stream`. `anchor`: where a new stream hangs."""
         writer = self.writer
-        version, previous = self.head(stream)
+        version, previous = self._tips.get(stream, NOTHING)
         if version == 0:
             previous = self._anchor(event, anchor)
         kind = event.kind()
@@ -198,7 +202,7 @@ class Batch:
         written = Written(stream, version + 1, event, digest(raw))
         self.rows.append(Row(stream, version + 1, kind, raw))
         self.written.append(written)
-        self._heads[stream] = (version + 1, written.digest)
+        self._tips[stream] = written.tip
         self._keyids.add((signer.keyid, kind))
         return written
 
@@ -215,10 +219,11 @@ class Batch:
         """Store all of it. Raises what the store raises; `VersionConflict` where another was first."""
         writer = self.writer
         for _ in range(100):
-            self._check_keys()
-            known = writer.keyring.version
+            # Read once: another thread may load a newer one, and what was checked is what is relied on.
+            keyring = writer.keyring
+            self._check_keys(keyring)
             try:
-                writer.store.append(self.rows, self.evidence, ledger_version=known)
+                writer.store.append(self.rows, self.evidence, ledger_version=keyring.version)
             except LedgerMoved:
                 # Somebody enrolled or retired a key: what it says decides whether ours still counts.
                 writer.load()
@@ -226,19 +231,15 @@ class Batch:
                     raise VersionConflict(
                         "the ledger's keys changed meanwhile", hint="run the command again"
                     ) from None
-            except VersionConflict:
-                writer.forget(self._heads)
-                raise
             else:
-                writer._heads.update(self._heads)
                 return self.written
         raise Busy("the ledger's keys keep changing", hint="try again")
 
-    def _check_keys(self) -> None:
-        if not self.writer.keyring.keys:
+    def _check_keys(self, keyring: Keyring) -> None:
+        if not keyring.keys:
             return  # the founding itself: its keys are in this batch
         for keyid, kind in self._keyids:
-            fault = self.writer.keyring.may_sign(keyid, kind)
+            fault = keyring.may_sign(keyid, kind)
             if fault is not None:
                 raise Denied(
                     f"key {keyid[:8]}… may not sign {kind} in {self.writer.origin}: {fault}",

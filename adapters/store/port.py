@@ -76,7 +76,9 @@ class Store(Protocol):
         Raises `VersionConflict` where a (stream, version) is taken by another record, `LedgerMoved` where
         the newest version of the stream `ledger`, read inside the transaction, is not `ledger_version`.
         Where the rows are there already, byte for byte, the append has happened: it returns.
-        An evidence row whose commitment is stored already is left as it is.
+        An evidence row whose commitment is stored already is left as it is. Versions of a stream follow
+        one another from 1: a version further ahead is an `IOFailure`, since the store then holds less than
+        the caller has read from it.
         """
         ...
 
@@ -98,8 +100,26 @@ class Store(Protocol):
 
     def evidence(self, commitment: str) -> EvidenceRow | None: ...
 
+    def evidence_of(self, task: str) -> list[str]:
+        """The commitments of the evidence rows that `task` owns, sorted."""
+        ...
+
+    def erase_evidence(self, commitments: Iterable[str]) -> int:
+        """Delete these evidence rows, in one transaction; how many were there to delete.
+
+        The only way to delete evidence: the store's triggers refuse any other DELETE. Append the
+        `EvidenceErased` record first: a crash between the two leaves rows that a second call deletes, while
+        the other order would leave evidence missing without a reason. On SQLite the bytes are overwritten
+        and the write-ahead log is emptied; `Busy` says that a reader still holds the log, and that the
+        call has to be made again. On PostgreSQL the rows are vacuumed away; what archives keep is theirs.
+        """
+        ...
+
     def try_lock(self, name: str) -> RunnerLock | None:
-        """Take the lock `name` (32 hex) now, or answer None because somebody alive holds it."""
+        """Take the lock `name` (32 hex) now, or answer None because somebody alive holds it.
+
+        Two calls exclude one another in one process too. Raises `ValueError` for any other name.
+        """
         ...
 
     def position(self, projection: str) -> Position | None: ...

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from causebook.adapters.store.url import open_store
 from causebook.adapters.verify import verify
 from causebook.domain.events import Event, event_from
 from causebook.domain.evidence import Item, commitments_of
-from causebook.domain.ports import Response
+from causebook.domain.ports import ReadResult, Response
 from causebook.domain.record import parse
 
 from tests.adapters.forge import file_of_80_lines
@@ -80,8 +80,7 @@ class Home:
     def require_intact(self) -> Report:
         """Verify; the report, in which nothing speaks against the ledger."""
         report = self.verify()
-        assert report.findings == []
-        assert report.codes == [FIRST_LOOK]
+        assert report.codes == [FIRST_LOOK], report.findings
         return report
 
     def require_evidence(self, task: str) -> int:
@@ -106,12 +105,16 @@ def events_of(rows: Sequence[Row]) -> list[Event]:
     return [event_from(row.type, parse(row.record).data) for row in rows]
 
 
-def hear_out(seat: Seat, responses: Sequence[Response]) -> None:
+Tool = Callable[[str, Mapping[str, Any]], ReadResult]
+
+
+def hear_out(seat: Seat, responses: Sequence[Response], tool: Tool = file_of_80_lines) -> None:
     """Hear a judge whose model gives these responses, over files of 80 lines."""
     said = iter(responses)
-    while seat.next_request() is not None:
-        for read in seat.respond(next(said)):
-            seat.answer(file_of_80_lines(read.tool, read.arguments))
+    while (request := seat.next_request()) is not None:
+        response = replace(next(said), tool_choice_sent=request.tool_choice is not None)
+        for read in seat.respond(response):
+            seat.answer(tool(read.tool, read.arguments))
 
 
 def hear_each(panel: Panel, answers: dict[str, Sequence[Response]]) -> None:
@@ -122,7 +125,7 @@ def hear_each(panel: Panel, answers: dict[str, Sequence[Response]]) -> None:
 
 
 class Watched:
-    """A store that calls `before` with each append's rows and evidence; what that raises, the append raises."""
+    """A store that calls `before` with each append's rows and evidence, and raises what that raises."""
 
     def __init__(
         self, store: Store, before: Callable[[Sequence[Row], Sequence[EvidenceRow]], None]

@@ -1,0 +1,204 @@
+"""What `causebook judge` is asked: read and checked before the ledger is opened, so that nothing changes."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, cast, get_args
+
+from ...domain.canonical import escaped_bytes
+from ...domain.conversation import brief_text
+from ...domain.errors import BadData, CausebookError, Denied, IOFailure, Misuse, NoInput
+from ...domain.events import Phase, WorkspaceFacts
+from ...domain.ports import Model
+from ...domain.streams import require_id, shorten
+from ..models.choose import SCRIPT_PREFIX, model_for
+from ..protocol import Protocol, load_protocol
+from ..workspace import GitWorkspace
+
+SPEC_BYTES_MAX: Final = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a person asked for."""
+
+    task: str
+    protocol: str
+    workspace: str
+    spec: str | None
+    attempt: int | None
+    phase: str | None
+    base: str | None
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a person asked for, read and found sound."""
+
+    task: str
+    protocol: Protocol
+    phase: Phase
+    workspace: GitWorkspace
+    facts: WorkspaceFacts
+    base: str | None
+    brief: str
+    spec: str | None
+    models: Mapping[str, Model]
+
+
+def read_case(call: Call, keys: str) -> Case:
+    """Read all that was asked for. Raises what is wrong with it; the ledger is not touched."""
+    task = require_id(call.task, "task")
+    protocol = load_protocol(call.protocol).with_models(_overrides(call.models))
+    phase = _phase(call, protocol)
+    spec = _spec(call.spec)
+    workspace = _workspace(call.workspace, Path(keys))
+    base = _base(workspace, phase, call.base)
+    models = {
+        judge: _model(judge, name, protocol.timeout_seconds)
+        for judge, name in protocol.paths.items()
+    }
+    _require_litellm(protocol)
+    state = workspace.describe()
+    change = None
+    if base is not None:
+        diff = workspace.diff(base)
+        if diff.error:
+            raise IOFailure(
+                f"{call.workspace}: the change since {base} cannot be read: {diff.text}",
+                hint="--base REF names another commit to compare with",
+            )
+        change = diff.text
+    return Case(
+        task=task,
+        protocol=protocol,
+        phase=phase,
+        workspace=workspace,
+        facts=WorkspaceFacts(commit=state.commit, tree=state.tree, dirty=state.dirty),
+        base=base,
+        brief=brief_text(task, spec, base, change),
+        spec=spec,
+        models=models,
+    )
+
+
+def _overrides(given: tuple[str, ...]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for text in given:
+        judge, equals, name = text.partition("=")
+        if not equals or not judge or not name:
+            raise Misuse(
+                f"--model: expected JUDGE=NAME, found {shorten(text)}",
+                hint="for example --model security=openai/gpt-4o, or security=script:answers.jsonl",
+            )
+        if judge in names:
+            raise Misuse(
+                f"--model: expected each judge once, found {shorten(judge)} twice",
+                hint="a judge asks one model",
+            )
+        names[judge] = name
+    return names
+
+
+def _phase(call: Call, protocol: Protocol) -> Phase:
+    phases = get_args(Phase)
+    if call.phase is not None:
+        if call.phase not in phases:
+            raise Misuse(
+                f"--phase: expected {' or '.join(phases)}, found {shorten(call.phase)}",
+                hint="a proposal is judged at pre_execute, finished work at post_execute",
+            )
+        return cast(Phase, call.phase)
+    if protocol.phase is None:
+        raise BadData(
+            f"{call.protocol}, phase: expected {' or '.join(phases)}, found nothing",
+            hint='for example phase = "post_execute", or --phase post_execute',
+        )
+    return protocol.phase
+
+
+def _spec(given: str | None) -> str | None:
+    if given is None or not given.startswith("@"):
+        if given is not None and escaped_bytes(given) is None:
+            raise Misuse(
+                "--spec: expected Unicode text, found bytes that are none",
+                hint="--spec @FILE reads what the task asks for from a file in UTF-8",
+            )
+        return given
+    name = given[1:]
+    hint = "--spec @FILE reads what the task asks for from a file"
+    try:
+        with open(name, "rb") as file:
+            content = file.read(SPEC_BYTES_MAX + 1)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):
+        raise NoInput(f"{name}: expected a file with the spec, found none", hint=hint) from None
+    except PermissionError:
+        raise Denied(f"{name}: not readable by this user", hint=hint) from None
+    except OSError as error:
+        raise IOFailure(f"{name}: {error.strerror}", hint=hint) from None
+    if len(content) > SPEC_BYTES_MAX:
+        raise BadData(f"{name}: expected at most {SPEC_BYTES_MAX:,} bytes, found more", hint=hint)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise BadData(
+            f"{name}: expected UTF-8, found byte 0x{content[error.start]:02x} at {error.start}",
+            hint=hint,
+        ) from None
+
+
+def _workspace(directory: str, keys: Path) -> GitWorkspace:
+    """The tree to judge. The folder of the keys is not read: what a judge reads goes to its model."""
+    workspace = GitWorkspace(Path(directory), private=[keys])
+    if workspace.root.is_relative_to(keys.resolve()):
+        raise Misuse(
+            f"--workspace: {directory} lies in the folder of the keys, which no judge may read",
+            hint="--keys DIR names another folder",
+        )
+    return workspace
+
+
+def _base(workspace: GitWorkspace, phase: Phase, given: str | None) -> str | None:
+    """The commit to show the change from: at post_execute alone, and where there is a git history."""
+    if given is not None:
+        if phase != "post_execute":
+            raise Misuse(
+                "--base: expected only at post_execute, where there is a change to show",
+                hint="leave it out, or --phase post_execute",
+            )
+        return workspace.resolve_ref(given)
+    if phase != "post_execute":
+        return None
+    try:
+        return workspace.default_base()
+    except Misuse:
+        return None  # no git repository: the judges read the files as they are
+
+
+def _model(judge: str, name: str, timeout_seconds: float) -> Model:
+    try:
+        return model_for(name, timeout_seconds=timeout_seconds)
+    except CausebookError as error:
+        hint = error.hint or "a script holds one line of JSON for each call of the model"
+        raise type(error)(f"judge {judge}: {error.message}", hint=hint) from None
+
+
+def _require_litellm(protocol: Protocol) -> None:
+    """Say so before anything is recorded where a live model could not be asked."""
+    live = [n for n in protocol.paths.values() if not n.startswith(SCRIPT_PREFIX)]
+    if live and not _installed("litellm"):
+        raise Misuse(
+            f"model {shorten(live[0])}: a live model needs litellm, which is not installed",
+            hint="pip install 'causebook[judge]'; --model JUDGE=script:FILE answers from a file",
+        )
+
+
+def _installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ImportError:
+        return False

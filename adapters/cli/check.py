@@ -1,0 +1,171 @@
+"""`causebook verify` and `causebook replay`: whether the record holds, and decides the same again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...domain.errors import BadData
+from ...domain.record import digest
+from ...domain.streams import LEDGER, require_id
+from ...projections.catalogue import PROJECTIONS
+from ..findings import FIRST_LOOK, INTACT, Check, Report, counted, listed
+from ..projector import check as check_projections
+from ..projector import obstacle
+from ..reading import Source
+from ..replay import ReplayReport
+from ..replay import replay as replay_task
+from ..store.snapshot import Snapshot, open_snapshot
+from ..verify import Difference
+from ..verify import verify as verify_ledger
+from .findings import FINDINGS_SHOWN_MAX, said
+from .reading import at_ledger, read
+from .terminal import Column, Part, Terminal, json_page, out
+
+_STYLES: Final = {"PASS": "good", "FAIL": "bad", "NOT CHECKED": "warn"}
+_NOTE_CELLS: Final = 29
+
+
+def verify(url: str, *, live: bool, as_json: bool) -> int:
+    """Check the whole ledger; the exit code of the worst that was found."""
+    with open_snapshot(url, live=live) as snapshot:
+        report = _report(snapshot)
+        founding = next((digest(row.record) for row in snapshot.stream(LEDGER)), "")
+    page = out()
+    if as_json:
+        page.raw(json_page(report.document()))
+        return report.code
+    _show_report(page, report, founding, at_ledger(url))
+    return report.code
+
+
+def _report(snapshot: Snapshot) -> Report:
+    underivable: list[str] = []
+
+    def compare(_: Source) -> list[Difference]:
+        try:
+            return list(check_projections(snapshot))
+        except BadData as error:
+            underivable.append(error.message)
+            return []
+
+    report = verify_ledger(snapshot, projections_check=compare)
+    check = report["projections"]
+    if underivable:
+        check.skip("nothing is derived from records that do not hold")
+        return report
+    obstacles = {p.name: why for p in PROJECTIONS if (why := obstacle(snapshot, p)) is not None}
+    if check.status == "PASS":
+        held = len(PROJECTIONS) - len(obstacles)
+        missing = f"; {listed(obstacles)} {next(iter(obstacles.values()))}" if obstacles else ""
+        if held:
+            check.note = f"{held} agree with the events{missing}"
+        else:
+            check.skip("none is made yet: causebook rebuild")
+    return report
+
+
+def _show_report(page: Terminal, report: Report, founding: str, at: str) -> None:
+    page.line(
+        (report.origin, "strong"),
+        f", {counted(report.records, 'record')} in {counted(report.streams, 'stream')}",
+    )
+    page.blank()
+    for check in report.checks:
+        _show_check(page, check)
+    if report.open_evaluations:
+        page.blank()
+        page.line(f"  {counted(len(report.open_evaluations), 'evaluation')} still open:")
+        for stream in report.open_evaluations[:FINDINGS_SHOWN_MAX]:
+            page.line(f"    {stream}")
+    page.blank()
+    if report.code in (INTACT, FIRST_LOOK):
+        page.line((report.meaning, "good" if report.code == INTACT else "warn"))
+    else:
+        page.line((report.meaning, "bad"))
+    if report.code == FIRST_LOOK:
+        page.line(f"founding {founding}")
+        page.line(("hint:", "strong"), " hold that digest against the one the founder gives you")
+    elif report.code != INTACT:
+        page.line(
+            ("hint:", "strong"),
+            f" compare with an older copy; causebook log STREAM{at} shows the records there",
+        )
+
+
+def _show_check(page: Terminal, check: Check) -> None:
+    status = f"{check.status:<11}" if check.note or check.findings else check.status
+    head: list[Part] = [f"  {check.name:<12}  ", (status, _STYLES[check.status])]
+    if not check.findings:
+        _noted(page, head, check.note)
+        return
+    shown = check.findings[:FINDINGS_SHOWN_MAX]
+    for finding in shown:
+        page.line(*head, "  ", finding.place)
+        page.paragraph(said(finding.expected, finding.found), indent=_NOTE_CELLS)
+        head = [" " * (_NOTE_CELLS - 2)]
+    more = len(check.findings) - len(shown) + check.more
+    if more:
+        page.line(" " * _NOTE_CELLS, f"and {more:,} more: --json lists them")
+    if check.note:
+        page.paragraph(check.note, indent=_NOTE_CELLS)
+
+
+def _noted(page: Terminal, head: list[Part], note: str) -> None:
+    """A check's line, its note broken between words and standing in its own column."""
+    words, line = note.split(" "), ""
+    for word in words:
+        longer = f"{line} {word}".strip()
+        if line and _NOTE_CELLS + page.cells(longer) > page.width:
+            page.line(*head, "  ", line)
+            head, line = [" " * (_NOTE_CELLS - 2)], word
+        else:
+            line = longer
+    page.line(*head, *(["  ", line] if line else []))
+
+
+def replay(task: str, url: str, *, as_json: bool) -> int:
+    """Decide a task again; 0, or 24 where an event comes out otherwise."""
+    require_id(task, "task")
+    report = read(url, lambda snapshot: replay_task(snapshot, task))
+    page = out()
+    if as_json:
+        page.raw(json_page(report.document()))
+        return report.code
+    _show_replay(page, report, at_ledger(url))
+    return report.code
+
+
+def _show_replay(page: Terminal, report: ReplayReport, at: str) -> None:
+    done = f"{counted(len(report.evaluations), 'evaluation')}, {counted(report.panels, 'panel')}"
+    if report.differences:
+        page.line((f"{report.task} comes out otherwise", "bad"), f": {done}, no model called")
+    else:
+        page.line((f"{report.task} replays equal", "good"), f": {done}, no model called")
+    page.blank()
+    rows: list[list[Part]] = [
+        [
+            evaluation.stream,
+            f"{evaluation.records:,}",
+            "closed" if evaluation.closed else "open",
+            f"{evaluation.items - evaluation.from_record}/{evaluation.items}",
+        ]
+        for evaluation in report.evaluations
+    ]
+    if rows:
+        columns = [
+            Column("evaluation"),
+            Column("records", right=True),
+            Column("state"),
+            Column("evidence", right=True),
+        ]
+        page.table(columns, rows)
+        page.blank()
+    if report.note:
+        page.paragraph(report.note, indent=2)
+    for difference in report.differences:
+        page.line("  ", (difference.place, "strong"))
+        page.paragraph(said(difference.expected, difference.found), indent=4)
+    if report.differences:
+        page.command("  next  ", f"causebook verify{at}")
+    else:
+        page.command("  next  ", f"causebook why {report.task}{at}")

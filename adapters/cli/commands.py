@@ -1,0 +1,344 @@
+"""The commands as a person types them: arguments, options, help.
+
+Nothing is done here. Each command imports what does it when it is called, so that `causebook --version` costs
+no more than reading its own options, and no command loads what another needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final
+
+import typer
+
+DEFAULT_LEDGER: Final = "sqlite:///.causebook/ledger.db"
+DEFAULT_KEYS: Final = ".causebook/keys"
+
+Ledger = Annotated[
+    str,
+    typer.Option(
+        "--ledger",
+        envvar="CAUSEBOOK_LEDGER",
+        metavar="URL",
+        help="The ledger: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+    ),
+]
+Keys = Annotated[
+    str,
+    typer.Option(
+        "--keys", envvar="CAUSEBOOK_KEYS", metavar="DIR", help="The folder of the private keys."
+    ),
+]
+PassphraseFile = Annotated[
+    str | None,
+    typer.Option(
+        "--passphrase-file",
+        metavar="FILE",
+        help="Read the keys' passphrase from FILE; else from CAUSEBOOK_PASSPHRASE, else it is asked for.",
+    ),
+]
+LockTimeout = Annotated[
+    float,
+    typer.Option(
+        "--lock-timeout",
+        envvar="CAUSEBOOK_LOCK_TIMEOUT",
+        metavar="SECONDS",
+        min=0.0,
+        max=3600.0,
+        help="How long a write waits for other writers.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print facts as JSON on stdout.")]
+TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
+
+
+def root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> int:
+    """The signed record of decisions made by LLM judges."""
+    if version:
+        from causebook import __version__
+
+        print(f"causebook {__version__}")
+        raise typer.Exit
+    return _help_where_alone(context)
+
+
+def keys_root(context: typer.Context) -> int:
+    """The keys that may sign."""
+    return _help_where_alone(context)
+
+
+def _help_where_alone(context: typer.Context) -> int:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+    return 0
+
+
+def init(
+    ledger: Ledger = DEFAULT_LEDGER,
+    keys: Keys = DEFAULT_KEYS,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--origin",
+            metavar="NAME",
+            help="The ledger's name, best under a domain you own: audit.example.com/team. "
+            "Made up where it is left out.",
+        ),
+    ] = None,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="Encrypt the new keys with a passphrase.")
+    ] = False,
+    passphrase_file: PassphraseFile = None,
+    json: Json = False,
+) -> int:
+    """Found a ledger, and make the keys that sign in it."""
+    from .founding import init as do
+
+    return do(ledger, keys, origin, encrypt, passphrase_file, as_json=json)
+
+
+def judge(
+    task: TaskId,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            "--protocol", metavar="FILE", help="The protocol: policy, phase and judges, in TOML."
+        ),
+    ],
+    workspace: Annotated[
+        str,
+        typer.Option("--workspace", metavar="DIR", help="The working tree that the judges read."),
+    ],
+    spec: Annotated[
+        str | None,
+        typer.Option("--spec", metavar="TEXT", help="What the task asks for; @FILE reads it."),
+    ] = None,
+    attempt: Annotated[
+        int | None,
+        typer.Option(
+            "--attempt",
+            metavar="N",
+            min=1,
+            help="The attempt to judge: by default the open one that waits for this phase, else the next.",
+        ),
+    ] = None,
+    phase: Annotated[
+        str | None,
+        typer.Option(
+            "--phase",
+            metavar="PHASE",
+            help="pre_execute or post_execute; by default as the protocol says.",
+        ),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base",
+            metavar="REF",
+            help="At post_execute, the commit to show the change from: by default the parent of HEAD.",
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="JUDGE=NAME",
+            help="Ask another model for one judge; script:FILE answers from a file. Can be repeated.",
+        ),
+    ] = None,
+    ledger: Ledger = DEFAULT_LEDGER,
+    keys: Keys = DEFAULT_KEYS,
+    passphrase_file: PassphraseFile = None,
+    lock_timeout: LockTimeout = 30.0,
+    json: Json = False,
+) -> int:
+    """Put a task before a panel of judges.
+
+    Exits 0 where the task may go on, 10 on a blocker, 11 on an escalation, 12 on a validator error.
+    """
+    from .case import Call
+    from .judge import judge as do
+
+    call = Call(task, protocol, workspace, spec, attempt, phase, base, tuple(model or ()))
+    return do(call, ledger, keys, passphrase_file, lock_timeout, as_json=json)
+
+
+def resolve(
+    task: TaskId,
+    decision: Annotated[
+        str, typer.Option("--decision", metavar="DECISION", help="proceed, halt or reject.")
+    ],
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The printed name of who decides.")
+    ],
+    meaning: Annotated[
+        str,
+        typer.Option(
+            "--meaning", metavar="TEXT", help="What the signature means, such as 'risk accepted'."
+        ),
+    ],
+    comment: Annotated[
+        str, typer.Option("--comment", metavar="TEXT", help="Anything to be kept with it.")
+    ] = "",
+    ledger: Ledger = DEFAULT_LEDGER,
+    keys: Keys = DEFAULT_KEYS,
+    passphrase_file: PassphraseFile = None,
+    lock_timeout: LockTimeout = 30.0,
+    json: Json = False,
+) -> int:
+    """Record a person's signed decision on an escalation.
+
+    It is signed with the authority key. A blocker or an error is overridden by nobody.
+    """
+    from .resolve import resolve as do
+
+    said = (decision, name, meaning, comment)
+    return do(task, said, ledger, keys, passphrase_file, lock_timeout, as_json=json)
+
+
+def why(
+    task: TaskId,
+    attempt: Annotated[
+        int | None,
+        typer.Option(
+            "--attempt",
+            metavar="N",
+            min=1,
+            help="As it stood at the end of attempt N; by default the newest.",
+        ),
+    ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            "--judge",
+            metavar="JUDGE",
+            help="Whose turns to show; by default the judge that decided it.",
+        ),
+    ] = None,
+    ledger: Ledger = DEFAULT_LEDGER,
+    json: Json = False,
+) -> int:
+    """Say why a task halted or passed, and whether the record holds.
+
+    Exits 0 where signatures, chains and law hold, else as verify does.
+    """
+    from .why import why as do
+
+    return do(task, attempt, judge, ledger, as_json=json)
+
+
+def log(
+    which: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TASK or STREAM]", help="A task's id, or a stream's name; by default all."
+        ),
+    ] = None,
+    ledger: Ledger = DEFAULT_LEDGER,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print each record as a line of JSON on stdout.")
+    ] = False,
+) -> int:
+    """Print records in the order they were committed."""
+    from .log import log as do
+
+    return do(which, ledger, as_json=json)
+
+
+def tasks(ledger: Ledger = DEFAULT_LEDGER, json: Json = False) -> int:
+    """List every task and how it stands."""
+    from .tasks import tasks as do
+
+    return do(ledger, as_json=json)
+
+
+def verify(
+    ledger: Ledger = DEFAULT_LEDGER,
+    live: Annotated[
+        bool, typer.Option("--live", help="Read a ledger in use in its place, without a copy.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Check the whole ledger, and change nothing.
+
+    Records, signatures, roles, chains, law, projections, evidence. Exits 0 intact, 20 intact but its
+    founder is self-asserted, 22 unverifiable, 23 derived state differs, 24 unlawful, 25 torn, 26 truncated,
+    27 forked, 28 tampered.
+    """
+    from .check import verify as do
+
+    return do(ledger, live=live, as_json=json)
+
+
+def replay(
+    task: TaskId,
+    ledger: Ledger = DEFAULT_LEDGER,
+    json: Json = False,
+) -> int:
+    """Decide a task again from its recorded answers.
+
+    No model is called. Exits 0 where every event comes out equal, else 24, naming the first that differs.
+    """
+    from .check import replay as do
+
+    return do(task, ledger, as_json=json)
+
+
+def rebuild(
+    ledger: Ledger = DEFAULT_LEDGER,
+    lock_timeout: LockTimeout = 30.0,
+    json: Json = False,
+) -> int:
+    """Make the projections anew from the events.
+
+    Exits 23 where the old ones differed from the events, and names the rows.
+    """
+    from .rebuild import rebuild as do
+
+    return do(ledger, lock_timeout, as_json=json)
+
+
+def keys_list(ledger: Ledger = DEFAULT_LEDGER, json: Json = False) -> int:
+    """List every key that the ledger enrolled."""
+    from .founding import keys_list as do
+
+    return do(ledger, as_json=json)
+
+
+def demo(
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep",
+            metavar="DIR",
+            help="Keep the repository, the ledger and the keys in DIR, which is made or is empty.",
+        ),
+    ] = None,
+) -> int:
+    """Judge a small repository on recorded answers.
+
+    Needs no key and no network. Exits 0 where the panel ends as it was recorded.
+    """
+    from .demo import demo as do
+
+    return do(keep)
+
+
+COMMANDS: Final[Mapping[str, Callable[..., int]]] = {
+    "init": init,
+    "judge": judge,
+    "resolve": resolve,
+    "why": why,
+    "log": log,
+    "verify": verify,
+    "replay": replay,
+    "rebuild": rebuild,
+    "tasks": tasks,
+    "demo": demo,
+}
+"""In the order of the help. `keys` is a group of its own."""

@@ -1,0 +1,103 @@
+"""`causebook demo`: the main job, from founding to replay, each step as the command a person would type."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, chdir, contextmanager
+from pathlib import Path
+from typing import Final
+
+from ...domain.errors import CausebookError
+from ..demo import EXPECTED, EXPECTED_EXIT, SPEC, TASK, set_stage
+from .terminal import out
+
+_AT: Final = ("--ledger", "sqlite:///ledger.db")
+_KEYS: Final = ("--keys", "keys")
+_SETTINGS: Final = ("CAUSEBOOK_LEDGER", "CAUSEBOOK_KEYS", "CAUSEBOOK_PASSPHRASE")
+
+
+def demo(keep: str | None) -> int:
+    """Play it in a folder of its own, or in `keep`; 0 where the panel ended as recorded."""
+    page = out()
+    with ExitStack() as stack:
+        if keep is None:
+            made = stack.enter_context(tempfile.TemporaryDirectory(prefix="causebook-demo-"))
+            folder = Path(made)
+        else:
+            folder = Path(keep).resolve()
+        set_stage(folder)
+        stack.enter_context(_at(folder))
+        page.line(
+            "A reset link is to work once, for 30 minutes. The change does neither. Four judges"
+        )
+        page.line(
+            "on recorded answers look at it: one passes it, one warns, one reads in circles, and"
+        )
+        page.line("one never gives a verdict.")
+        codes = [
+            _step("init", *_AT, *_KEYS, "--origin", "demo.example/shop"),
+            _step(
+                "judge", TASK, *_AT, *_KEYS,
+                "--protocol", "protocol.toml", "--workspace", "repository", "--spec", SPEC,
+            ),
+            _step("why", TASK, *_AT),
+            _step("verify", *_AT),
+            _step("replay", TASK, *_AT),
+        ]  # fmt: skip
+        expected = [0, EXPECTED_EXIT, 0, 20, 0]
+        verdicts = _verdicts() if codes == expected else {}
+        if verdicts != EXPECTED:
+            raise CausebookError(
+                f"demo: expected exits {expected} and {EXPECTED}, found {codes} and {verdicts}",
+                hint="the recorded answers no longer come to what they came to: a fault of causebook",
+            )
+    page.line("")
+    page.line("That is how it was recorded. What to type next:")
+    if keep is None:
+        page.line("  causebook demo --keep DIR        keep the repository, the ledger and the keys")
+    else:
+        page.line(f"  cd {shlex.quote(keep)}")
+        page.line(f"  causebook log {TASK} {' '.join(_AT)}")
+        page.line(f"  causebook why {TASK} --judge security {' '.join(_AT)}")
+    page.line("  causebook judge --help           put your own work before a panel")
+    return 0
+
+
+def _step(*arguments: str) -> int:
+    from .main import main
+
+    page = out()
+    page.line("")
+    page.line("$ causebook " + " ".join(shlex.quote(argument) for argument in arguments))
+    return main(arguments)
+
+
+@contextmanager
+def _at(folder: Path) -> Iterator[None]:
+    """In `folder`, without what the caller's environment says about another ledger."""
+    kept = {name: os.environ.pop(name) for name in _SETTINGS if name in os.environ}
+    try:
+        with chdir(folder):
+            yield
+    finally:
+        os.environ.update(kept)
+
+
+def _verdicts() -> dict[str, tuple[str, int, int]]:
+    """Each judge's verdict, its turns charged and all its turns, as the ledger has them."""
+    from ...projections.halt_payload import halt_payload
+    from ..task_check import task_rows
+    from .reading import read
+
+    facts = read(_AT[1], lambda snapshot: task_rows(snapshot, TASK)).facts()
+    return {
+        result["judge"]: (
+            "error" if result["error"] else result["severity"],
+            result["turns_used"],
+            result["turns"],
+        )
+        for result in halt_payload(facts)["validator_results"]
+    }

@@ -1,0 +1,145 @@
+"""`causebook judge`: put a task before a panel, show it sit, say what it came to."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+from ...domain.errors import Misuse, VersionConflict
+from ...domain.events import PanelDecided, Phase
+from ..attempt import Attempt, Panel, take_over, taken
+from ..judging import hear_panel
+from ..ledger import TaskHandle
+from .case import Call, Case, read_case
+from .progress import Progress
+from .reading import at_ledger
+from .terminal import ReaderGone, Terminal, err, json_page, out, warn
+from .writing import bring_up_to_date, open_ledger, payload_of
+
+HALTED: Final = {"blocked": 10, "escalated": 11, "validator_error": 12}
+"""Raw halt type to exit code."""
+
+
+def judge(
+    call: Call,
+    url: str,
+    keys: str,
+    passphrase_file: str | None,
+    lock_timeout: float,
+    *,
+    as_json: bool,
+) -> int:
+    """Convene the panel and hear it; 0, 10, 11 or 12."""
+    case = read_case(call, keys)
+    with open_ledger(url, keys, passphrase_file, lock_timeout) as ledger:
+        task = ledger.task(case.task, spec=case.spec)
+        attempt = attempt_to_judge(task, call.attempt, case.phase)
+        try:
+            panel = attempt.convene(
+                case.phase,
+                case.protocol.policy,
+                case.protocol.judges,
+                brief=case.brief,
+                base=case.base,
+                root=str(case.workspace.root),
+                workspace=case.facts,
+            )
+            decided = _hear(panel, case, err() if as_json else out())
+        finally:
+            bring_up_to_date(ledger)
+        raw = None if task.log.state.halted is None else task.log.state.halted.raw_halt_type
+    # The verdict is recorded, and its code is the answer, whether or not anybody reads the line.
+    with contextlib.suppress(ReaderGone):
+        _tell(call.task, url, decided, raw, as_json=as_json)
+    return 0 if raw is None else HALTED[raw]
+
+
+def _hear(panel: Panel, case: Case, page: Terminal) -> PanelDecided:
+    progress = Progress(page, panel.convened)
+    try:
+        progress.begin(case.task)
+        return hear_panel(panel, case.models, case.workspace, progress.turn)
+    except KeyboardInterrupt:
+        # The first moment of a panel that sits already, before it is heard.
+        panel.interrupt()
+        raise
+
+
+def _tell(task: str, url: str, decided: PanelDecided, raw: str | None, *, as_json: bool) -> None:
+    if as_json:
+        out().raw(json_page(payload_of(url, task)))
+        return
+    page = out()
+    answer, style = {
+        "proceed": ("passed", "good"),
+        "log": ("passed, with a warn noted", "warn"),
+        "escalate": ("halted: escalate", "warn"),
+        "halt": (f"halted: {'blocker' if raw == 'blocked' else raw}", "bad"),
+    }[decided.action]
+    following = f"causebook why {task}{at_ledger(url)}"
+    gap = min(page.width, 80) - len(answer) - page.cells(following)
+    if gap >= 3:
+        page.line((answer, style), " " * gap, following)
+    else:
+        page.line((answer, style))
+        page.command("  ", following)
+    page.flush()
+
+
+def attempt_to_judge(task: TaskHandle, wanted: int | None, phase: Phase) -> Attempt:
+    """The attempt to judge: see `_number`. It is started where it is not open; a dead panel is closed first.
+
+    Where another process starts the same attempt meanwhile, it is joined so long as no panel sits.
+    """
+    log = task.log
+    while True:
+        if take_over(log):
+            warn(f"task {log.task}: the panel of a runner that is gone was closed as interrupted")
+        number = _number(task, wanted, phase)
+        if number == log.state.attempt:
+            return task.open_attempt()
+        try:
+            return task.start_attempt()
+        except VersionConflict:
+            if log.state.attempt != number or log.state.stage != "working":
+                raise taken(log) from None
+
+
+def _number(task: TaskHandle, wanted: int | None, phase: Phase) -> int:
+    """The open attempt that waits for this phase, else the next. Raises `Misuse` where it is not `wanted`."""
+    state = task.log.state
+    name = task.log.task
+    if state.stage == "completed":
+        raise Misuse(
+            f"task {name}: completed at attempt {state.attempt}, nothing is left to judge",
+            hint=f"causebook why {name}",
+        )
+    closed = state.stage in ("unopened", "between")
+    expected = state.attempt + 1 if closed else state.attempt
+    waits = state.stage == "working" and not {phase, "post_execute"} & set(state.phases)
+    if not closed and not waits:
+        raise Misuse(
+            f"task {name}: attempt {expected} is open and does not wait for {phase}: "
+            f"{_doing(state.stage, state.phases)}",
+            hint=_way_out(name, state.stage),
+        )
+    if wanted is not None and wanted != expected:
+        raise Misuse(
+            f"--attempt: expected {expected}, found {wanted}",
+            hint=f"attempt {expected} is {'the next' if closed else 'open'}; it is the default",
+        )
+    return expected
+
+
+def _doing(stage: str, phases: list[Phase]) -> str:
+    if stage == "waiting":
+        return "it was escalated and waits for a person"
+    if stage == "working":
+        return f"{' and '.join(phases)} was judged in it"
+    return f"it is {stage.replace('_', ' ')}"
+
+
+def _way_out(task: str, stage: str) -> str:
+    if stage == "waiting":
+        return f"causebook resolve {task} --decision proceed|halt|reject --name NAME --meaning TEXT"
+    return f"causebook why {task}"

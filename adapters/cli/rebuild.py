@@ -1,0 +1,89 @@
+"""`causebook rebuild`: the projections, made anew beside the live ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...projections.catalogue import PROJECTIONS
+from ..findings import DIFFERS, INTACT, counted
+from ..projector import Difference, Progress
+from ..projector import rebuild as rebuild_store
+from ..store.url import display, open_store
+from .findings import FINDINGS_SHOWN_MAX, said
+from .terminal import err, json_page, out
+
+
+def rebuild(url: str, lock_timeout: float, *, as_json: bool) -> int:
+    """Make the projections anew; 0, or 23 where the old ones differed from the events."""
+    store = open_store(url, lock_timeout_seconds=lock_timeout)
+    try:
+        had = any(store.position(projection.name) is not None for projection in PROJECTIONS)
+        with _bar() as progress:
+            differences = rebuild_store(store, progress=progress)
+        positions = {p.name: store.position(p.name) for p in PROJECTIONS}
+        rows = {p.name: sum(1 for _ in store.projected(p.name)) for p in PROJECTIONS}
+    finally:
+        store.close()
+    code = DIFFERS if differences else INTACT
+    page = out()
+    if as_json:
+        document = {
+            "ledger": display(url),
+            "code": code,
+            "projections": [
+                {
+                    "projection": p.name,
+                    "version": p.version,
+                    "rows": rows[p.name],
+                    "digest": "" if (now := positions[p.name]) is None else now.digest,
+                }
+                for p in PROJECTIONS
+            ],
+            "differences": [_document(difference) for difference in differences],
+        }
+        page.raw(json_page(document))
+        return code
+    if differences:
+        page.line((f"rebuilt; {counted(len(differences), 'row')} differed from the events", "bad"))
+    else:
+        page.line(
+            ("rebuilt, equal to what was there" if had else "made; there was none yet", "good")
+        )
+    page.blank()
+    widest = max(len(name) for name in rows)
+    for name, number in rows.items():
+        page.line(f"  {name:<{widest}}  {counted(number, 'row'):>12}")
+    for difference in differences[:FINDINGS_SHOWN_MAX]:
+        page.blank()
+        page.line("  ", (f"{difference.projection} {difference.key}".rstrip(), "strong"))
+        page.paragraph(said(difference.expected, difference.found), indent=4)
+    if len(differences) > FINDINGS_SHOWN_MAX:
+        page.blank()
+        page.line(f"  and {len(differences) - FINDINGS_SHOWN_MAX:,} more: --json lists them")
+    return code
+
+
+def _document(difference: Difference) -> dict[str, str]:
+    return {
+        "projection": difference.projection,
+        "key": difference.key,
+        "expected": difference.expected,
+        "found": difference.found,
+    }
+
+
+@contextmanager
+def _bar() -> Iterator[Progress | None]:
+    """A progress bar on stderr, where that is a terminal."""
+    if not err().is_terminal:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("rebuilding"), BarColumn(), MofNCompleteColumn(), TextColumn("tasks"))
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        row = bar.add_task("rebuilding", total=None)
+        yield lambda done, total: bar.update(row, completed=done, total=total)

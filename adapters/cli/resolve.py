@@ -1,0 +1,84 @@
+"""`causebook resolve`: a person's signed answer to an escalation."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, cast
+
+from ...domain.canonical import escaped_bytes
+from ...domain.errors import Misuse, NoInput
+from ...domain.streams import require_id, shorten
+from .. import attempt
+from .reading import at_ledger
+from .terminal import json_page, out
+from .writing import bring_up_to_date, open_ledger, payload_of
+
+DECISIONS: Final = ("proceed", "halt", "reject")
+NAME_CHARACTERS_MAX: Final = 512
+COMMENT_BYTES_MAX: Final = 8 * 1024
+
+
+def resolve(
+    task: str,
+    said: tuple[str, str, str, str],
+    url: str,
+    keys: str,
+    passphrase_file: str | None,
+    lock_timeout: float,
+    *,
+    as_json: bool,
+) -> int:
+    """Record (decision, name, meaning, comment)."""
+    decision, name, meaning, comment = said
+    require_id(task, "task")
+    if decision not in DECISIONS:
+        raise Misuse(
+            f"--decision: expected {', '.join(DECISIONS)}, found {shorten(decision)}",
+            hint="proceed lets the task go on; halt and reject leave it blocked",
+        )
+    _require_text("--name", name)
+    _require_text("--meaning", meaning)
+    length = escaped_bytes(comment)
+    if length is None or length > COMMENT_BYTES_MAX:
+        raise Misuse(
+            f"--comment: expected Unicode text of at most {COMMENT_BYTES_MAX} bytes",
+            hint="put long material where it can be referred to",
+        )
+    with open_ledger(url, keys, passphrase_file, lock_timeout) as ledger:
+        log = ledger.task(task).log
+        if log.state.stage == "unopened":
+            raise NoInput(
+                f"task {task}: nothing is recorded of it", hint="causebook tasks lists what is"
+            )
+        event = attempt.resolve(
+            log,
+            cast(Literal["proceed", "halt", "reject"], decision),
+            name=name,
+            meaning=meaning,
+            comment=comment,
+        )
+        keyid = ledger.writer.signer("authority").keyid
+        stage = log.state.stage
+        bring_up_to_date(ledger)
+    if as_json:
+        out().raw(json_page(payload_of(url, task)))
+        return 0
+    after = {
+        "completed": "the task is completed",
+        "working": "the attempt goes on to post_execute",
+    }.get(stage, "the attempt is closed and the task stays blocked")
+    page = out()
+    page.line(
+        (f"{task} resolved: {decision}", "strong"),
+        f", by {name}, at attempt {event.attempt}, {event.phase}",
+    )
+    page.line(f"  {after}; signed with the authority key {keyid[:8]}…")
+    page.command("  next  ", f"causebook why {task}{at_ledger(url)}")
+    return 0
+
+
+def _require_text(option: str, text: str) -> None:
+    if not text.strip() or escaped_bytes(text) is None or len(text) > NAME_CHARACTERS_MAX:
+        raise Misuse(
+            f"{option}: expected Unicode text of 1 to {NAME_CHARACTERS_MAX} characters, not blank",
+            hint="it is kept for ever, and signed",
+        )

@@ -1,0 +1,359 @@
+"""`causebook why`: why a task halted or passed, in one screen.
+
+The first line is the answer, the second the reason. Below stand the panel, its judges, the turns of the judge
+that decided it, the records the decision rests on, and whether they hold. Nothing here decides anything: all
+of it is folded from the task's own records, and these are checked first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...domain.errors import BadData, NoInput
+from ...domain.events import AttemptStarted, Event
+from ...domain.streams import evaluation_stream, require_id, shorten
+from ...projections.course import Course, Panel, course
+from ...projections.facts import Entry, TaskFacts
+from ...projections.halt_payload import halt_payload
+from ...projections.timeline import timeline
+from ..task_check import TaskCheck, check_task, task_rows
+from .findings import show_finding
+from .reading import at_ledger, read
+from .terminal import Column, Part, Terminal, flowing, json_page, out, short
+from .turns import show_turns
+
+FINDINGS_SHOWN_MAX: Final = 5
+_LABEL_CELLS: Final = 10
+_STYLES: Final = {"pass": "good", "warn": "warn", "blocker": "bad", "error": "bad"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is known of a task."""
+
+    task: str
+    facts: TaskFacts
+    told: Course
+    payload: Mapping[str, Any]
+    checked: TaskCheck
+    newest: int
+
+    @property
+    def attempt(self) -> int | None:
+        """The attempt that is shown."""
+        number: int | None = self.payload["attempt"]
+        return number
+
+
+def why(task: str, attempt: int | None, judge: str | None, url: str, *, as_json: bool) -> int:
+    """Print why; 0, or the exit code of what does not hold."""
+    require_id(task, "task")
+    rows = read(url, lambda snapshot: task_rows(snapshot, task))
+    checked = check_task(rows)
+    page = out()
+    try:
+        whole = rows.facts()
+        newest = course(whole).attempts
+        facts = as_of(whole, attempt)
+        answer = Answer(task, facts, course(facts), halt_payload(facts), checked, len(newest))
+    except BadData as error:
+        if checked.holds:
+            raise
+        _show_findings(page, task, checked, at_ledger(url))
+        page.line(f"  No more can be told: {error.message}")
+        return checked.code
+    shown = _judge_to_show(answer, judge)
+    if as_json:
+        page.raw(json_page(answer.payload))
+        return checked.code
+    if not checked.holds:
+        _show_findings(page, task, checked, at_ledger(url))
+        page.line("  What follows is what stands there, and is not to be relied on.")
+        page.blank()
+    _Screen(page, answer, at_ledger(url)).show(shown)
+    return checked.code
+
+
+def as_of(facts: TaskFacts, attempt: int | None) -> TaskFacts:
+    """What was recorded up to the end of an attempt. Raises `NoInput` where there is none of that number."""
+    if attempt is None:
+        return facts
+    starts = {
+        entry.event.attempt: place
+        for place, entry in enumerate(facts.own)
+        if isinstance(entry.event, AttemptStarted)
+    }
+    if attempt not in starts:
+        known = f"1 to {len(starts)}" if starts else "none"
+        raise NoInput(
+            f"task {facts.task}: expected an attempt of it, {known}, found {attempt}",
+            hint=f"causebook why {facts.task} shows the newest",
+        )
+    end = starts.get(attempt + 1, len(facts.own))
+    return TaskFacts(facts.task, facts.own[:end], facts.evaluations)
+
+
+def _judge_to_show(answer: Answer, wanted: str | None) -> str | None:
+    """The judge whose turns are shown: the one asked for, else the first that decided it."""
+    panel = answer.told.panel
+    judges = [] if panel is None else [m.judge for m in panel.convened.event.judges]
+    if wanted is not None:
+        if wanted not in judges:
+            raise NoInput(
+                f"--judge: expected a judge of the panel shown, found {shorten(wanted)}",
+                hint=f"there are {', '.join(judges)}" if judges else "no panel was convened",
+            )
+        return wanted
+    results = answer.payload["validator_results"]
+    if panel is None or panel.decided is None or answer.told.attempts[-1].engine_halt is not None:
+        return None
+    for matters in (
+        lambda r: r["error"],
+        lambda r: r["severity"] == "blocker",
+        lambda r: r["severity"] == "warn",
+        lambda r: True,
+    ):
+        for result in results:
+            if matters(result):
+                return str(result["judge"])
+    return None
+
+
+def _show_findings(page: Terminal, task: str, checked: TaskCheck, at: str) -> None:
+    page.line((f"{task}: the record does not hold: {checked.meaning}", "bad"))
+    for finding in checked.findings[:FINDINGS_SHOWN_MAX]:
+        show_finding(page, finding)
+    more = len(checked.findings) - FINDINGS_SHOWN_MAX
+    rest = f"{more} more findings: " if more > 0 else "all of the ledger: "
+    page.line(f"  {rest}causebook verify{at}")
+
+
+class _Screen:
+    def __init__(self, page: Terminal, answer: Answer, at: str) -> None:
+        self.page, self.answer, self.at = page, answer, at
+        self.task, self.told, self.payload = answer.task, answer.told, answer.payload
+
+    def show(self, judge: str | None) -> None:
+        """The whole screen."""
+        self._headline()
+        panel = self.told.panel
+        if panel is not None:
+            self.page.blank()
+            self._panels(panel)
+            self._judges(panel)
+        if judge is not None and panel is not None:
+            self._turns(panel, judge)
+        self.page.blank()
+        self._rests_on()
+        self._verified()
+        self._next()
+
+    # ── the answer ───────────────────────────────────────────────────────────────────────────────────
+
+    def _headline(self) -> None:
+        answer, style = self._verdict()
+        attempt, phase = self.answer.attempt, self.payload["phase"]
+        where = [f"attempt {attempt}"] if attempt is not None else []
+        where += [phase] if phase else []
+        at = f", at {', '.join(where)}" if where else ""
+        self.page.line((f"{self.task} {answer}", style), at)
+        for line in self._reasons():
+            self.page.paragraph(line)
+
+    def _verdict(self) -> tuple[str, str]:
+        payload, panel = self.payload, self.told.panel
+        resolution = payload["resolution"]
+        if payload["status"] == "blocked":
+            halt = payload["halt_type"]
+            raw = payload["raw_halt_type"]
+            named = halt if raw in ("escalated", "blocked", halt) else f"{halt} ({raw})"
+            if resolution is not None:
+                return f"halted: {named}, resolved as {resolution['decision']}", "bad"
+            return f"halted: {named}", "warn" if halt == "escalate" else "bad"
+        if payload["status"] == "completed":
+            if resolution is not None:
+                return "passed: escalated, resolved as proceed", "good"
+            noted = panel is not None and panel.decided and panel.decided.event.action == "log"
+            return ("passed, with a warn noted" if noted else "passed"), "good"
+        if panel is None:
+            return "is open: nothing is judged yet", "warn"
+        if panel.decided is None:
+            return "is being judged", "warn"
+        return "is open: it may go on", "warn"
+
+    def _reasons(self) -> list[str]:
+        payload, panel = self.payload, self.told.panel
+        lines = []
+        if payload["reason"]:
+            lines.append(flowing(payload["reason"]))
+        elif panel is not None and panel.decided is None:
+            runner = panel.convened.event.runner
+            done, all_ = len(payload["validator_results"]), len(panel.convened.event.judges)
+            lines.append(
+                f"{done} of {all_} judges have decided. Process {runner.process} on {runner.host} runs "
+                "the panel; if it is gone, the next causebook judge closes it."
+            )
+        elif panel is not None and panel.decided is not None:
+            counts = panel.decided.event
+            lines.append(
+                f"{counts.policy} needs {counts.required} of {counts.counts.total} to pass, and "
+                f"{counts.counts.pass_} did."
+            )
+        resolution = payload["resolution"]
+        if resolution is not None:
+            comment = f" {flowing(resolution['comment'])}" if resolution["comment"] else ""
+            lines.append(
+                f"{flowing(resolution['name'])} decided {resolution['decision']}: "
+                f"{flowing(resolution['meaning'])}.{comment}"
+            )
+        return lines
+
+    # ── the panel ────────────────────────────────────────────────────────────────────────────────────
+
+    def _label(self, label: str, *parts: Part) -> None:
+        self.page.line(f"  {label:<{_LABEL_CELLS}} ", *parts)
+
+    def _panels(self, panel: Panel) -> None:
+        attempt = self.told.attempts[-1]
+        for earlier in attempt.panels[:-1]:
+            self._panel(earlier, earlier.convened.event.phase.replace("_execute", ""))
+        self._panel(panel, "panel")
+        history = self.payload["attempts"]["history"]
+        before = [h for h in history if h["attempt"] != self.answer.attempt]
+        if before:
+            said = ", ".join(f"{h['attempt']} {h['outcome']}" for h in before)
+            self._label("before", self.page.fit(f"attempt {said}", self.page.width - 14))
+        later = self.answer.newest - (self.answer.attempt or 0)
+        if later:
+            noun = "attempt" if later == 1 else "attempts"
+            label = f"  {'since':<{_LABEL_CELLS}} {later} {noun} more: "
+            self.page.command(label, f"causebook why {self.task}{self.at}")
+
+    def _panel(self, panel: Panel, label: str) -> None:
+        convened = panel.convened.event
+        said = f"{convened.policy} of {len(convened.judges)}"
+        if panel.decided is None:
+            self._label(label, f"{said}, sitting")
+            return
+        event = panel.decided.event
+        counts = event.counts
+        needed = "" if event.policy == "unanimous" else f", {event.required} needed"
+        style = {"proceed": "good", "log": "good", "escalate": "warn", "halt": "bad"}[event.action]
+        self._label(
+            label,
+            f"{said}: pass {counts.pass_}, warn {counts.warn}, blocker {counts.blocker}{needed} → ",
+            (event.action, style),
+        )
+
+    def _judges(self, panel: Panel) -> None:
+        self.page.blank()
+        rows: list[list[Part]] = []
+        for mandate in panel.convened.event.judges:
+            line = self._timeline(panel, mandate.judge)
+            if line is None:
+                rows.append([mandate.judge, "", "", "", "", mandate.model])
+                continue
+            ending = line["ending"]
+            verdict = "" if ending is None else "error" if ending["error"] else ending["severity"]
+            rows.append(
+                [
+                    mandate.judge,
+                    (verdict, _STYLES.get(verdict, "")),
+                    f"{line['turns_used']}/{line['max_tool_turns']}",
+                    str(len(line["turns"])),
+                    _withdrawn(line),
+                    _model(line),
+                ]
+            )
+        columns = [
+            Column("judge", flexible=True),
+            Column("verdict"),
+            Column("charged", right=True),
+            Column("turns", right=True),
+            Column("tools withdrawn"),
+            Column("model", flexible=True),
+        ]
+        self.page.table(columns, rows)
+
+    def _timeline(self, panel: Panel, judge: str) -> dict[str, Any] | None:
+        convened = panel.convened.event
+        stream = evaluation_stream(self.task, convened.attempt, convened.phase, judge)
+        entries = self.answer.facts.evaluations.get(stream)
+        return timeline(entries) if entries else None
+
+    def _turns(self, panel: Panel, judge: str) -> None:
+        line = self._timeline(panel, judge)
+        if line is None:
+            return
+        self.page.blank()
+        show_turns(self.page, line)
+        others = [
+            result["judge"]
+            for result in self.payload["validator_results"]
+            if result["judge"] != judge and result["severity"] == "blocker"
+        ]
+        if others:
+            self.page.paragraph(
+                f"also against it: {', '.join(others)}; --judge JUDGE shows the turns of another",
+                indent=5,
+            )
+
+    # ── what it rests on ─────────────────────────────────────────────────────────────────────────────
+
+    def _rests_on(self) -> None:
+        label = "rests on"
+        for item in self.payload["evidence"]:
+            entry = self._entry(item["stream"], item["version"])
+            kind = "missing" if entry is None else entry.record.type
+            place = f"{item['stream']} v{item['version']} {kind}"
+            digest = short(item["digest"])
+            room = min(self.page.width, 100) - 13 - self.page.cells(digest)
+            if self.page.cells(place) + 2 <= room:
+                self._label(label, self.page.pad(place, room), (digest, "dim"))
+            else:
+                self._label(label, place)
+                self.page.line(" " * (13 + room), (digest, "dim"))
+            label = ""
+
+    def _entry(self, stream: str, version: int) -> Entry[Event] | None:
+        facts = self.answer.facts
+        own = bool(facts.own) and facts.own[0].record.stream == stream
+        entries = facts.own if own else facts.evaluations.get(stream, ())
+        return entries[version - 1] if version <= len(entries) else None
+
+    def _verified(self) -> None:
+        checked = self.answer.checked
+        if checked.holds:
+            said = f"{checked.records:,} records: signatures, chains and law hold"
+            self._label("verified", (said, "good"))
+        else:
+            self._label("verified", (f"no: {checked.meaning}, see above", "bad"))
+
+    def _next(self) -> None:
+        task, at = self.task, self.at
+        waiting = self.payload["halt_type"] == "escalate" and self.payload["resolution"] is None
+        label = f"  {'next':<{_LABEL_CELLS}} "
+        if waiting and self.answer.newest == self.answer.attempt:
+            options = "--decision proceed|halt|reject --name NAME --meaning TEXT"
+            self.page.command(label, f"causebook resolve {task} {options}{at}")
+            return
+        first, second = f"causebook replay {task}{at}", f"causebook log {task}{at}"
+        if self.page.cells(first + second) + 16 <= self.page.width:
+            self._label("next", f"{first}   {second}")
+        else:
+            self.page.command(label, first)
+            self.page.command(" " * len(label), second)
+
+
+def _withdrawn(line: Mapping[str, Any]) -> str:
+    for turn in line["turns"]:
+        if turn["withdrawn"] is not None:
+            return f"turn {turn['turn']}, {turn['withdrawn']['reason'].replace('_', ' ')}"
+    return ""
+
+
+def _model(line: Mapping[str, Any]) -> str:
+    served = [turn["model"] for turn in line["turns"] if turn["model"]]
+    return str(served[-1]) if served else str(line["model"])

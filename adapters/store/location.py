@@ -1,0 +1,152 @@
+"""Where a ledger is: a store URL, read once, and shown without its password.
+
+    sqlite:///ledger.db                  a file, relative to the working directory
+    sqlite:////var/lib/causebook/a.db    a file, absolute
+    postgresql://user@host:5432/name     the schema `causebook` of a PostgreSQL database (`postgres://` too)
+
+A SQLite path is what follows the third slash, literally: no escapes and no query, so that `?`, `#`, `%`
+and blanks in a file name need no care. A PostgreSQL URL has the parts that libpq knows (percent-encoded,
+options in the query) and has to name host and database, so that no `PGHOST` in the environment moves the
+ledger; a password may as well come from libpq's own `PGPASSWORD` or password file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote
+
+from ...domain.errors import Misuse
+
+_POSTGRES_SCHEMES = ("postgresql", "postgres")
+_SECRET_OPTIONS = frozenset({"password", "sslpassword"})
+_FORMS = "use sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+
+
+@dataclass(frozen=True)
+class SQLiteLocation:
+    """A file. `path` is absolute with its links resolved, so that every name of it has the same locks."""
+
+    shown: str
+    path: Path
+
+    def uri(self, query: str) -> str:
+        """The SQLite URI of the file, percent-encoded byte by byte, with `query` (`mode=rw`)."""
+        return file_uri(self.path, query)
+
+
+@dataclass(frozen=True)
+class PostgresLocation:
+    """A database. `conninfo` has libpq's keywords, the password among them, and stays out of `repr`."""
+
+    shown: str
+    conninfo: Mapping[str, str] = field(repr=False)
+
+    def clean(self, text: str) -> str:
+        """`text` on one line, without any secret that the URL holds."""
+        for key in sorted(_SECRET_OPTIONS & self.conninfo.keys()):
+            if self.conninfo[key]:
+                text = text.replace(self.conninfo[key], "***")
+        line = " ".join(text.split())
+        return line if len(line) <= 400 else line[:400] + "…"
+
+
+Location = SQLiteLocation | PostgresLocation
+
+
+def file_uri(path: Path, query: str) -> str:
+    return f"file:{quote(os.fsencode(path))}?{query}"
+
+
+def locate(url: str) -> Location:
+    """Read a store URL. Raises `Misuse`, whose message never quotes a password."""
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme == "sqlite":
+        return _sqlite(url, rest)
+    if separator and scheme in _POSTGRES_SCHEMES:
+        return _postgres(scheme, rest)
+    raise Misuse(f"{display(url)}: expected the URL of a store", hint=_FORMS)
+
+
+def display(url: str) -> str:
+    """The URL as it may be printed: without a password, wherever in the URL it stands."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme == "sqlite":
+        return url
+    authority, tail = _split_authority(rest)
+    userinfo, at, host = authority.rpartition("@")
+    if "@" in tail or not _is_host(host):
+        # An unescaped "/" in a password ends the authority early: the rest cannot be told from a secret.
+        return f"{scheme}://…"
+    user = userinfo.partition(":")[0]
+    path, mark, query = tail.partition("?")
+    if mark:
+        kept = [
+            item
+            for item in query.split("&")
+            if unquote(item.partition("=")[0]) not in _SECRET_OPTIONS
+        ]
+        path = "?".join([path, "&".join(kept)]) if kept else path
+    return f"{scheme}://{user}{at}{host}{path}"
+
+
+def _sqlite(url: str, rest: str) -> SQLiteLocation:
+    name = rest.removeprefix("/")
+    if not rest.startswith("/") or not name or "\0" in name or name == ":memory:":
+        raise Misuse(f"{url!r}: expected sqlite:/// and the path of a file", hint=_FORMS)
+    return SQLiteLocation(shown=name, path=Path(os.path.realpath(name)))
+
+
+def _postgres(scheme: str, rest: str) -> PostgresLocation:
+    shown = display(f"{scheme}://{rest}")
+    authority, tail = _split_authority(rest)
+    userinfo, _, hostport = authority.rpartition("@")
+    if "#" in tail or "@" in tail or not _is_host(hostport):
+        raise Misuse(f"{shown}: not a URL", hint="percent-encode / ? # @ and : in a password")
+    host, port = _split_port(hostport)
+    path, _, query = tail.partition("?")
+    user, _, password = userinfo.partition(":")
+    # The port is spelled out: left open, it would be taken from PGPORT.
+    parts = {
+        "host": unquote(host),
+        "port": port or "5432",
+        "dbname": unquote(path.removeprefix("/")),
+    }
+    parts |= {"user": unquote(user), "password": unquote(password)}
+    try:
+        options = dict(parse_qsl(query, strict_parsing=True)) if query else {}
+    except ValueError:
+        raise Misuse(f"{shown}: the part after ? is not KEY=VALUE&KEY=VALUE") from None
+    conninfo = {key: value for key, value in parts.items() if value} | options
+    if not conninfo.get("host") or not conninfo.get("dbname"):
+        raise Misuse(f"{shown}: expected a host and the name of a database", hint=_FORMS)
+    if any("\0" in value for value in conninfo.values()):
+        raise Misuse(f"{shown}: NUL in a URL")
+    return PostgresLocation(shown=shown, conninfo=conninfo)
+
+
+def _split_authority(rest: str) -> tuple[str, str]:
+    """What stands before the path, and the path with all that follows it."""
+    end = min((at for at in map(rest.find, "/?#") if at >= 0), default=len(rest))
+    return rest[:end], rest[end:]
+
+
+def _split_port(hostport: str) -> tuple[str, str]:
+    if hostport.startswith("["):
+        host, _, port = hostport[1:].partition("]")
+        return host, port.removeprefix(":")
+    host, _, port = hostport.partition(":")
+    return host, port
+
+
+def _is_host(hostport: str) -> bool:
+    if hostport.startswith("["):
+        host, bracket, port = hostport[1:].partition("]")
+        return bool(bracket and host) and (not port or (port[0] == ":" and port[1:].isdecimal()))
+    host, colon, port = hostport.partition(":")
+    return "@" not in host and (not colon or port.isdecimal())
+
+
+__all__ = ["Location", "PostgresLocation", "SQLiteLocation", "display", "file_uri", "locate"]

@@ -1,0 +1,102 @@
+"""The PostgreSQL schema of a ledger: everything lies in the schema `causebook` of one database.
+
+Text columns compare by the collation "C", so that their order is that of code points, whatever the database's
+locale. Row ids are an identity column, which an INSERT cannot choose. The triggers stop accidents, as in
+`sqlite_file.py`; the owner of the tables can drop them.
+"""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+TABLES = frozenset(
+    {"stored_events", "evidence", "projection_rows", "projection_positions", "causebook_format"}
+)
+
+SCHEMA: tuple[LiteralString, ...] = (
+    "CREATE SCHEMA IF NOT EXISTS causebook",
+    """
+    CREATE TABLE causebook.stored_events (
+        originator_id text COLLATE "C" NOT NULL,
+        originator_version bigint NOT NULL,
+        topic text NOT NULL,
+        state bytea NOT NULL,
+        notification_id bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
+        PRIMARY KEY (originator_id, originator_version)
+    )
+    """,
+    # VOLATILE, the default, lets the check of a row see the rows that the same statement inserted before.
+    """
+    CREATE FUNCTION causebook.check_next() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NEW.originator_version IS DISTINCT FROM 1 + (
+            SELECT coalesce(max(originator_version), 0) FROM causebook.stored_events
+            WHERE originator_id = NEW.originator_id
+        ) THEN
+            RAISE EXCEPTION 'the version is not the next of its stream'
+                USING ERRCODE = 'integrity_constraint_violation';
+        END IF;
+        RETURN NEW;
+    END $$
+    """,
+    """
+    CREATE FUNCTION causebook.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        RAISE EXCEPTION 'a stored row is never changed or deleted (% on %)', TG_OP, TG_TABLE_NAME
+            USING ERRCODE = 'integrity_constraint_violation';
+    END $$
+    """,
+    """
+    CREATE TRIGGER stored_events_next BEFORE INSERT ON causebook.stored_events
+    FOR EACH ROW EXECUTE FUNCTION causebook.check_next()
+    """,
+    """
+    CREATE TRIGGER stored_events_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON causebook.stored_events
+    FOR EACH STATEMENT EXECUTE FUNCTION causebook.refuse()
+    """,
+    """
+    CREATE TABLE causebook.evidence (
+        commitment text COLLATE "C" PRIMARY KEY,
+        salt bytea NOT NULL,
+        task text COLLATE "C" NOT NULL,
+        body bytea NOT NULL
+    )
+    """,
+    # The bodies are compressed already.
+    "ALTER TABLE causebook.evidence ALTER COLUMN body SET STORAGE EXTERNAL",
+    "CREATE INDEX evidence_task ON causebook.evidence (task)",
+    'CREATE TABLE causebook.evidence_erasing (commitment text COLLATE "C" PRIMARY KEY)',
+    """
+    CREATE FUNCTION causebook.check_erasure() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NOT EXISTS (
+            SELECT 1 FROM causebook.evidence_erasing WHERE commitment = OLD.commitment
+        ) THEN
+            RAISE EXCEPTION 'evidence is deleted by an erasure only'
+                USING ERRCODE = 'integrity_constraint_violation';
+        END IF;
+        RETURN OLD;
+    END $$
+    """,
+    """
+    CREATE TRIGGER evidence_kept BEFORE UPDATE OR TRUNCATE ON causebook.evidence
+    FOR EACH STATEMENT EXECUTE FUNCTION causebook.refuse()
+    """,
+    """
+    CREATE TRIGGER evidence_delete BEFORE DELETE ON causebook.evidence
+    FOR EACH ROW EXECUTE FUNCTION causebook.check_erasure()
+    """,
+    """
+    CREATE TABLE causebook.projection_rows (
+        projection text COLLATE "C", key text COLLATE "C", value bytea NOT NULL,
+        PRIMARY KEY (projection, key)
+    )
+    """,
+    """
+    CREATE TABLE causebook.projection_positions (
+        projection text COLLATE "C" PRIMARY KEY,
+        version bigint NOT NULL, row_id bigint NOT NULL, digest text NOT NULL
+    )
+    """,
+    "CREATE TABLE causebook.causebook_format (version bigint NOT NULL)",
+)

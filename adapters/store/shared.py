@@ -1,0 +1,89 @@
+"""What both stores decide alike: the format, the names of locks, and what a refused insert means."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+
+from ...domain.errors import BadData, IOFailure, VersionConflict
+from .port import Row
+
+FORMAT_VERSION = 1
+LEDGER = "ledger"
+
+_LOCK_NAME = re.compile(r"[0-9a-f]{32}\Z")
+
+
+def check_format(shown: str, versions: Sequence[object]) -> None:
+    """Raise `BadData` unless the rows of `causebook_format` are the one this program reads and writes."""
+    if len(versions) != 1 or type(versions[0]) is not int or versions[0] < 1:
+        raise BadData(f"{shown}: expected one row in causebook_format, found {list(versions)[:3]}")
+    if versions[0] != FORMAT_VERSION:
+        raise BadData(
+            f"{shown}: expected store format {FORMAT_VERSION}, found {versions[0]}",
+            hint="upgrade causebook",
+        )
+
+
+def not_a_ledger(shown: str) -> BadData:
+    return BadData(f"{shown}: is not a causebook ledger", hint="causebook init makes a new one")
+
+
+def check_lock_name(name: str) -> str:
+    if not _LOCK_NAME.match(name):
+        raise ValueError(f"a lock is named by 32 lower-case hex digits, not {name!r}")
+    return name
+
+
+def projector_lock_name(projection: str) -> str:
+    """The lock that stands for the right to write `projection`, in the same name space as the runners'."""
+    return hashlib.sha256(b"causebook/projector/" + projection.encode()).hexdigest()[:32]
+
+
+def prefix_end(prefix: str) -> str | None:
+    """The least string above every string that begins with `prefix`, by code point; None: there is none."""
+    kept = prefix.rstrip("\U0010ffff")
+    if not kept:
+        return None
+    following = ord(kept[-1]) + 1
+    # Surrogates are no scalar values: neither database stores one.
+    return kept[:-1] + chr(0xE000 if following == 0xD800 else following)
+
+
+def already_there(rows: Sequence[Row], stored: Callable[[str, int], Row | None]) -> bool:
+    """Whether all rows are stored, byte for byte: then an append that was not acknowledged had happened."""
+    return bool(rows) and all(stored(row.stream, row.version) == row for row in rows)
+
+
+def refused(
+    shown: str,
+    rows: Sequence[Row],
+    stored: Callable[[str, int], Row | None],
+    newest: Callable[[str], int],
+    why: str,
+) -> Exception:
+    """What to raise for an insert that the store refused and that had not happened before."""
+    for row in rows:
+        found = stored(row.stream, row.version)
+        if found is not None:
+            what = (
+                "this record, but not all that was appended with it"
+                if found == row
+                else "another record"
+            )
+            return VersionConflict(
+                f"{shown}: stream {row.stream!r}: version {row.version} is taken by {what}",
+                hint="another writer was first: read the stream again",
+            )
+    ends: dict[str, int] = {}
+    for row in rows:
+        end = ends.get(row.stream)
+        end = newest(row.stream) if end is None else end
+        if row.version != end + 1:
+            return IOFailure(
+                f"{shown}: stream {row.stream!r}: expected version {end + 1} next, found {row.version}",
+                hint="was the store restored from a copy? causebook verify compares it with its pin",
+            )
+        ends[row.stream] = row.version
+    return ValueError(f"{shown}: the store refuses a row: {why}")

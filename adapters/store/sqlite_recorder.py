@@ -1,0 +1,163 @@
+"""The library's recorder, pool and factory for SQLite, as a ledger needs them.
+
+Each connection runs with synchronous=FULL, a write-ahead log, secure_delete and recursive_triggers (without
+which REPLACE passes the DELETE trigger). What reads and then writes begins IMMEDIATE: upgraded later, it
+would fail with SQLITE_BUSY at once, whatever the timeout.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from eventsourcing.persistence import ConnectionUnavailableError, PersistenceError, StoredEvent
+from eventsourcing.sqlite import (
+    SQLiteApplicationRecorder,
+    SQLiteConnection,
+    SQLiteConnectionPool,
+    SQLiteDatastore,
+    SQLiteFactory,
+)
+from eventsourcing.utils import Environment
+
+from ...domain.errors import Busy, IOFailure
+from .location import SQLiteLocation
+from .port import EvidenceRow, LedgerMoved
+from .shared import LEDGER
+from .sqlite_file import require_format, translate
+
+NEWEST = "SELECT coalesce(max(originator_version), 0) FROM stored_events WHERE originator_id = ?"
+
+_INSERT_EVENT = (
+    "INSERT INTO stored_events (originator_id, originator_version, topic, state)"
+    " VALUES (?, ?, ?, ?)"
+)
+# Not OR IGNORE: that would pass over a broken CHECK as well.
+_INSERT_EVIDENCE = "INSERT INTO evidence VALUES (?, ?, ?, ?) ON CONFLICT (commitment) DO NOTHING"
+_PRAGMAS = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA secure_delete = ON",
+    "PRAGMA recursive_triggers = ON",
+    "PRAGMA trusted_schema = OFF",
+    # Only macOS knows these: there, fsync alone does not reach the disk.
+    "PRAGMA fullfsync = ON",
+    "PRAGMA checkpoint_fullfsync = ON",
+)
+
+
+class _Pool(SQLiteConnectionPool):
+    def __init__(self, location: SQLiteLocation, lock_timeout_seconds: float) -> None:
+        self.location = location
+        self.lock_timeout_seconds = lock_timeout_seconds
+        self._is_checked = False
+        super().__init__(db_name=location.uri("mode=rw"), pool_timeout=lock_timeout_seconds)
+
+    def _create_connection(self) -> SQLiteConnection:
+        # Overridden whole: the library passes `cached_statements=True`, a cache of one statement, and every
+        # statement of an append is compiled anew, its triggers included.
+        connection = sqlite3.connect(
+            self.location.uri("mode=rw"),
+            uri=True,
+            check_same_thread=False,
+            isolation_level=None,
+            timeout=self.lock_timeout_seconds,
+        )
+        try:
+            if not self._is_checked:
+                # Before anything is set: the journal mode is written into the file, whoever owns it.
+                require_format(connection, self.location.shown)
+                self._is_checked = True
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            if mode != "wal":
+                raise IOFailure(f"{self.location.shown}: has no write-ahead log, but mode {mode}")
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+        except BaseException:
+            connection.close()
+            raise
+        connection.row_factory = sqlite3.Row
+        return SQLiteConnection(connection, max_age=None)
+
+
+class LedgerDatastore(SQLiteDatastore):
+    def __init__(self, location: SQLiteLocation, lock_timeout_seconds: float) -> None:
+        self.location = location
+        self.lock_timeout_seconds = lock_timeout_seconds
+        self._is_checked = False
+        super().__init__(db_name=location.uri("mode=rw"), originator_id_type="text")
+        self.pool = _Pool(location, lock_timeout_seconds)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn what SQLite and the library raise into what the port promises."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._translated(error) from None
+        except ConnectionUnavailableError:
+            shown, seconds = self.location.shown, self.lock_timeout_seconds
+            raise Busy(f"{shown}: no connection became free for {seconds:g} s") from None
+        except PersistenceError as error:
+            if isinstance(error.__cause__, sqlite3.Error):
+                raise self._translated(error.__cause__) from None
+            raise
+
+    def _translated(self, error: sqlite3.Error) -> Exception:
+        location = self.location
+        return translate(error, location.path, location.shown, self.lock_timeout_seconds)
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that has the write lock from its start; all of it is stored, or nothing."""
+        with self.get_connection(commit=True) as pooled:
+            connection = pooled._sqlite_conn
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                # A full disk or a failed write may have rolled back already.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+
+class LedgerRecorder(SQLiteApplicationRecorder):
+    """`insert_events` is overridden whole: an error raised in the library's inner steps still commits."""
+
+    datastore: LedgerDatastore
+
+    def insert_events(
+        self,
+        stored_events: Sequence[StoredEvent],
+        *,
+        evidence: Sequence[EvidenceRow] = (),
+        ledger_version: int = -1,
+        **_: Any,
+    ) -> Sequence[int] | None:
+        # The library's own callers know no `ledger_version`, and -1 is never right: they store nothing.
+        with self.datastore.write() as connection:
+            if connection.execute(NEWEST, (LEDGER,)).fetchone()[0] != ledger_version:
+                raise LedgerMoved
+            connection.executemany(
+                _INSERT_EVENT,
+                [(e.originator_id, e.originator_version, e.topic, e.state) for e in stored_events],
+            )
+            if evidence:
+                connection.executemany(
+                    _INSERT_EVIDENCE, [(e.commitment, e.salt, e.task, e.body) for e in evidence]
+                )
+        return None
+
+
+class LedgerFactory(SQLiteFactory):
+    def __init__(self, datastore: LedgerDatastore) -> None:
+        # The library's own constructor would read the location from its environment.
+        self.env = Environment()
+        self._is_entered = False
+        self.datastore: LedgerDatastore = datastore
+
+    def application_recorder(self) -> LedgerRecorder:
+        return LedgerRecorder(self.datastore)

@@ -1,0 +1,341 @@
+"""`why`: the first line is the answer, for every way a task can stand; and whether the record holds."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from causebook.adapters.attempt import Judge
+from causebook.adapters.ledger import Ledger
+from causebook.domain.streams import task_stream
+from tests.adapters.cli.conftest import (
+    BLOCKER,
+    FAULT,
+    PASS,
+    PROSE,
+    WARN,
+    Desk,
+    invoke,
+    say,
+    verdict,
+)
+
+
+@contextlib.contextmanager
+def engine(desk: Desk) -> Iterator[Ledger]:
+    with Ledger.open(desk.url, keys=desk.folder / "keys") as ledger:
+        yield ledger
+
+
+def headline(task: str, *options: str) -> list[str]:
+    done = invoke("why", task, *options)
+    assert (done.code, done.err) == (0, "")
+    assert all(len(line) <= 80 for line in done.lines)
+    assert "signatures, chains and law hold" in done.out
+    return done.lines[: done.lines.index("")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "policy", "expected"),
+    [
+        (
+            (PASS, PASS),
+            "unanimous",
+            [
+                "T-1 passed, at attempt 1, post_execute",
+                "unanimous needs 2 of 2 to pass, and 2 did.",
+            ],
+        ),
+        (
+            (PASS, WARN),
+            "any",
+            [
+                "T-1 passed, with a warn noted, at attempt 1, post_execute",
+                "any needs 1 of 2 to pass, and 1 did.",
+            ],
+        ),
+        (
+            (PASS, WARN),
+            "quorum",
+            [
+                "T-1 halted: escalate, at attempt 1, post_execute",
+                "quorum needs 2 of 2 to pass, and 1 did: a person decides.",
+            ],
+        ),
+        (
+            (BLOCKER, WARN),
+            "any",
+            ["T-1 halted: blocker, at attempt 1, post_execute", "j1 found a blocker."],
+        ),
+        (
+            (PASS, PROSE),
+            "any",
+            [
+                "T-1 halted: validator_error, at attempt 1, post_execute",
+                "j2 gave no verdict, which is an error and counts as a blocker.",
+            ],
+        ),
+        (
+            (FAULT,),
+            "any",
+            [
+                "T-1 halted: validator_error, at attempt 1, post_execute",
+                "j1 gave no verdict, which is an error and counts as a blocker.",
+            ],
+        ),
+    ],
+)
+def test_the_first_line_is_the_answer_and_the_second_the_reason(
+    desk: Desk, answers: tuple[str, ...], policy: str, expected: list[str]
+) -> None:
+    desk.judge("T-1", *answers, policy=policy)
+    assert headline("T-1") == expected
+
+
+def test_the_whole_screen_of_an_error(desk: Desk) -> None:
+    desk.judge("T-1", PASS, PROSE)
+    page = [line.rstrip() for line in invoke("why", "T-1").lines]
+    records = len(invoke("log", "T-1", "--json").lines) + len(invoke("log", "ledger").lines) - 1
+    digests = [item["digest"][:8] + "…" for item in invoke("why", "T-1", "--json").json["evidence"]]
+    assert page == [
+        "T-1 halted: validator_error, at attempt 1, post_execute",
+        "j2 gave no verdict, which is an error and counts as a blocker.",
+        "",
+        "  panel      unanimous of 2: pass 1, warn 0, blocker 1 → halt",
+        "",
+        "  judge  verdict  charged  turns  tools withdrawn    model",
+        "  j1     pass        1/20      1                     script",
+        "  j2     error       2/20      2  turn 2, narration  script",
+        "",
+        "  j2, turn by turn                                          used  stall",
+        "  1  prose                           narration     charged  1/20    0/3",
+        "  2  tools withdrawn (narration): submit_verdict alone, required, not honoured",
+        "     prose                           no verdict    charged  2/20    0/3",
+        "     → error, no verdict, counts as a blocker (law/1, rules 1, 2, 4)",
+        "",
+        f"  rests on   task/T-1 v4 PanelDecided                                  {digests[0]}",
+        f"             evaluation/T-1/1/post_execute/j2 v11 EvaluationFailed     {digests[1]}",
+        f"  verified   {records} records: signatures, chains and law hold",
+        "  next       causebook replay T-1   causebook log T-1",
+    ]
+
+
+def test_a_stall_turn_by_turn(desk: Desk) -> None:
+    look = say(None, ("read_file", '{"path": "a.txt"}'))
+    lines = say(None, ("read_file_lines", '{"path": "a.txt", "start": 1, "end": 2}'))
+    desk.script("circling", [look, look, lines, look, verdict("blocker", "Enough.\n\nIt leaks.")])
+    desk.judge("T-1", "circling")
+    page = [line.rstrip() for line in invoke("why", "T-1").lines]
+    begin = page.index("  1  read_file a.txt                 fresh         charged  1/20    0/3")
+    assert page[begin : begin + 9] == [
+        "  1  read_file a.txt                 fresh         charged  1/20    0/3",
+        "  2  read_file a.txt                 repeat of 1   spared   1/20    1/3",
+        "  3  read_file_lines a.txt:1-2       part of 1     spared   1/20    2/3",
+        "  4  read_file a.txt                 repeat of 1   spared   1/20    3/3",
+        "  5  tools withdrawn (stall): submit_verdict alone, required",
+        "     submit_verdict blocker          verdict       charged  2/20    0/3",
+        "     → blocker (law/1, rules 1, 2, 3)",
+        '     "Enough. It leaks."',
+        "",
+    ]
+
+
+def test_the_judge_shown_can_be_chosen(desk: Desk) -> None:
+    desk.judge("T-1", PASS, BLOCKER, BLOCKER)
+    assert "j2, turn by turn" in invoke("why", "T-1").out
+    assert "also against it: j3" in invoke("why", "T-1").out
+    assert "j1, turn by turn" in invoke("why", "T-1", "--judge", "j1").out
+    done = invoke("why", "T-1", "--judge", "j9")
+    assert done.code == 66
+    assert "there are j1, j2, j3" in done.err
+
+
+def test_earlier_attempts_are_shown_as_they_stood(desk: Desk) -> None:
+    desk.judge("T-1", BLOCKER)
+    desk.judge("T-1", PROSE)
+    desk.judge("T-1", PASS)
+    assert headline("T-1")[0] == "T-1 passed, at attempt 3, post_execute"
+    assert "before     attempt 1 blocked, 2 error" in invoke("why", "T-1").out
+    assert headline("T-1", "--attempt", "1")[0] == "T-1 halted: blocker, at attempt 1, post_execute"
+    assert "since      2 attempts more" in invoke("why", "T-1", "--attempt", "1").out
+    assert invoke("why", "T-1", "--attempt", "2", "--json").json["status"] == "blocked"
+    done = invoke("why", "T-1", "--attempt", "4")
+    assert done.code == 66
+    assert "1 to 3, found 4" in done.err
+
+
+@pytest.mark.parametrize("decision", ["proceed", "reject"])
+def test_a_resolution_is_part_of_the_answer(desk: Desk, decision: str) -> None:
+    desk.judge("T-1", WARN, PASS)
+    waiting = invoke("why", "T-1").out
+    assert "causebook resolve T-1 --decision proceed|halt|reject" in waiting
+    who = ("--name", "Ada Example", "--meaning", "risk accepted", "--comment", "Minutes, 3.")
+    assert invoke("resolve", "T-1", "--decision", decision, *who).code == 0
+    lines = headline("T-1")
+    if decision == "proceed":
+        assert lines[0] == (
+            "T-1 passed: escalated, resolved as proceed, at attempt 1, post_execute"
+        )
+    else:
+        assert lines[0] == ("T-1 halted: escalate, resolved as reject, at attempt 1, post_execute")
+    assert lines[2] == f"Ada Example decided {decision}: risk accepted. Minutes, 3."
+    page = invoke("why", "T-1").out
+    assert "ResolutionRecorded" in page
+    assert "causebook resolve" not in page
+
+
+def test_an_engines_own_halt(desk: Desk) -> None:
+    with engine(desk) as ledger:
+        attempt = ledger.task("T-1").start_attempt()
+        attempt.dispatch_coder("coder")
+        attempt.halt("turn_budget_exhausted", "The coder used all of its turns.")
+    assert headline("T-1") == [
+        "T-1 halted: environment_error (turn_budget_exhausted), at attempt 1",
+        "The coder used all of its turns.",
+    ]
+    assert "TaskHalted" in invoke("why", "T-1").out
+
+
+def test_a_task_that_is_open(desk: Desk) -> None:
+    with engine(desk) as ledger:
+        ledger.task("T-1").start_attempt()
+    assert headline("T-1") == ["T-1 is open: nothing is judged yet, at attempt 1"]
+
+
+def test_a_panel_that_sits(desk: Desk) -> None:
+    with engine(desk) as ledger:
+        attempt = ledger.task("T-1").start_attempt()
+        panel = attempt.convene(
+            "pre_execute", "any", [Judge("a", "m", ("x",), ()), Judge("b", "m", ("x",), ())]
+        )
+        panel.open("a")
+        lines = headline("T-1")
+        assert lines[0] == "T-1 is being judged, at attempt 1, pre_execute"
+        assert lines[1].startswith("0 of 2 judges have decided. Process ")
+        assert "any of 2, sitting" in invoke("why", "T-1").out
+        panel.interrupt()
+
+
+def test_a_proposal_that_may_go_on(desk: Desk) -> None:
+    desk.judge("T-1", PASS, phase="pre_execute")
+    assert headline("T-1")[0] == "T-1 is open: it may go on, at attempt 1, pre_execute"
+    desk.judge("T-1", BLOCKER)
+    page = invoke("why", "T-1").out
+    assert "  pre        unanimous of 1: pass 1, warn 0, blocker 0 → proceed" in page
+    assert "  panel      unanimous of 1: pass 0, warn 0, blocker 1 → halt" in page
+
+
+def test_an_unknown_task(desk: Desk) -> None:
+    done = invoke("why", "T-9")
+    assert done.code == 66
+    assert done.err.splitlines()[1] == "hint: causebook tasks lists what is"
+
+
+def test_json_is_the_payload(desk: Desk) -> None:
+    desk.judge("T-1", PASS, BLOCKER)
+    payload = invoke("why", "T-1", "--json").json
+    assert payload["task_id"] == "T-1"
+    assert payload["final_decision"] == payload["halt_type"] == "blocker"
+    assert payload["blocker_validators"] == ["j2"]
+    assert [item["stream"].split("/")[-1] for item in payload["evidence"]] == ["T-1", "j2"]
+
+
+def test_the_next_commands_name_a_ledger_that_was_named(desk: Desk) -> None:
+    desk.judge("T-1", PASS)
+    Path("it's here").mkdir()
+    Path("ledger.db").rename("it's here/l.db")
+    url = "sqlite:///it's here/l.db"
+    page = invoke("why", "T-1", "--ledger", url).out
+    assert "causebook replay T-1 --ledger 'sqlite:///it'\"'\"'s here/l.db'" in page
+
+
+# ── a record that does not hold ──────────────────────────────────────────────────────────────────────
+
+
+@contextlib.contextmanager
+def intruder(desk: Desk) -> Iterator[sqlite3.Connection]:
+    with contextlib.closing(sqlite3.connect(desk.folder / "ledger.db", isolation_level=None)) as db:
+        for (name,) in db.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
+            db.execute(f"DROP TRIGGER {name}")
+        yield db
+
+
+def stored(db: sqlite3.Connection, stream: str, version: int) -> bytes:
+    query = "SELECT state FROM stored_events WHERE originator_id = ? AND originator_version = ?"
+    ((record,),) = db.execute(query, (stream, version))
+    return bytes(record)
+
+
+def put(db: sqlite3.Connection, stream: str, version: int, record: bytes) -> None:
+    change = "UPDATE stored_events SET state = ? WHERE originator_id = ? AND originator_version = ?"
+    db.execute(change, (record, stream, version))
+
+
+def test_a_changed_verdict_is_named_in_the_first_lines(desk: Desk) -> None:
+    desk.judge("T-1", BLOCKER)
+    stream = "evaluation/T-1/1/post_execute/j1"
+    with intruder(desk) as db:
+        version = len(
+            db.execute("SELECT 1 FROM stored_events WHERE originator_id = ?", (stream,)).fetchall()
+        )
+        put(db, stream, version, stored(db, stream, version).replace(b'"blocker"', b'"pass"'))
+    done = invoke("why", "T-1")
+    assert done.code == 28
+    assert done.lines[0] == "T-1: the record does not hold: tampered"
+    assert f"{stream} v{version}" in done.out
+    assert "not to be relied on" in done.out
+    assert "T-1 halted: blocker" in done.out
+    assert invoke("why", "T-1", "--json").code == 28
+
+
+def test_bytes_that_are_no_record_leave_nothing_to_tell(desk: Desk) -> None:
+    desk.judge("T-1", BLOCKER)
+    with intruder(desk) as db:
+        put(db, task_stream("T-1"), 2, b"\x1b[31mnothing")
+    done = invoke("why", "T-1")
+    assert done.code == 28
+    assert done.lines[0] == "T-1: the record does not hold: tampered"
+    assert "No more can be told" in done.out
+    assert "\x1b" not in done.out
+
+
+def test_an_unlawful_record_under_a_good_signature(desk: Desk) -> None:
+    """Whoever holds the engine's key can sign a panel that decides otherwise: the law finds it."""
+    desk.judge("T-1", PASS, WARN)
+    stream = task_stream("T-1")
+    with intruder(desk) as db:
+        line = stored(db, stream, 4).split(b"\n")[0].replace(b'"escalate"', b'"proceed"')
+        put(db, stream, 4, signed(desk, line))
+        for version in range(5, 100):
+            found = db.execute(
+                "SELECT 1 FROM stored_events WHERE originator_id = ? AND originator_version = ?",
+                (stream, version),
+            ).fetchall()
+            if not found:
+                break
+            db.execute(
+                "DELETE FROM stored_events WHERE originator_id = ? AND originator_version = ?",
+                (stream, version),
+            )
+    done = invoke("why", "T-1")
+    assert done.code == 24
+    assert done.lines[0] == "T-1: the record does not hold: unlawful"
+
+
+def signed(desk: Desk, line: bytes) -> bytes:
+    from causebook.adapters.keys import KeyFolder
+    from causebook.domain.record import assemble, pae
+
+    signer = KeyFolder(desk.folder / "keys").signer("engine")
+    assert json.loads(line)
+    record = assemble(line, signer.keyid, signer.sign(pae(line)))
+    assert base64.b64encode(signer.sign(pae(line))) in record
+    return record
