@@ -12,7 +12,7 @@ from typing import Final
 
 from ...domain.errors import CausebookError
 from ..demo import EXPECTED, EXPECTED_EXIT, SPEC, TASK, set_stage
-from .terminal import out
+from .terminal import ReaderGone, out
 
 _AT: Final = ("--ledger", "sqlite:///ledger.db")
 _KEYS: Final = ("--keys", "keys")
@@ -67,12 +67,15 @@ def demo(keep: str | None) -> int:
 
 
 def _step(*arguments: str) -> int:
-    from .main import main
+    from .main import EXIT_IO, main
 
     page = out()
     page.line("")
     page.line("$ causebook " + " ".join(shlex.quote(argument) for argument in arguments))
-    return main(arguments)
+    code = main(arguments)
+    if code == EXIT_IO:
+        raise ReaderGone  # the step found its pipe closed, and said what there was to say
+    return code
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from ...projections.catalogue import PROJECTIONS
 from ..findings import DIFFERS, INTACT, counted
-from ..projector import Difference, Progress
+from ..projector import Difference, Progress, digest_of
 from ..projector import rebuild as rebuild_store
 from ..store.url import display, open_store
 from .findings import FINDINGS_SHOWN_MAX, said
@@ -21,7 +21,7 @@ def rebuild(url: str, lock_timeout: float, *, as_json: bool) -> int:
         had = any(store.position(projection.name) is not None for projection in PROJECTIONS)
         with _bar() as progress:
             differences = rebuild_store(store, progress=progress)
-        positions = {p.name: store.position(p.name) for p in PROJECTIONS}
+        digests = {p.name: digest_of(store.projected(p.name)) for p in PROJECTIONS}
         rows = {p.name: sum(1 for _ in store.projected(p.name)) for p in PROJECTIONS}
     finally:
         store.close()
@@ -36,7 +36,7 @@ def rebuild(url: str, lock_timeout: float, *, as_json: bool) -> int:
                     "projection": p.name,
                     "version": p.version,
                     "rows": rows[p.name],
-                    "digest": "" if (now := positions[p.name]) is None else now.digest,
+                    "digest": digests[p.name],
                 }
                 for p in PROJECTIONS
             ],

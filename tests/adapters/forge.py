@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from causebook.adapters.store.port import EvidenceRow, Position, ProjectionRow, Row
 from causebook.domain import quorum, tools
 from causebook.domain.admission import admit_fault, admit_response
@@ -59,7 +61,6 @@ from causebook.domain.ports import ModelFault, ReadResult, Response, ToolCall
 from causebook.domain.record import NO_PREVIOUS, assemble, digest, pae
 from causebook.domain.rederivation import Divergence, rederive
 from causebook.domain.streams import evaluation_stream, parse_stream, task_stream
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 CRITERIA = ("Names say what they mean.", "Nothing is done twice.")
 RUNNER = Runner(id="0" * 32, host="forge", process=1)

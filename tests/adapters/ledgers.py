@@ -23,7 +23,6 @@ from causebook.domain.events import Event, event_from
 from causebook.domain.evidence import Item, commitments_of
 from causebook.domain.ports import ReadResult, Response
 from causebook.domain.record import parse
-
 from tests.adapters.forge import file_of_80_lines
 
 CRITERIA = ("It does what was asked.",)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from causebook.adapters.attempt import Abandoned, Panel, take_over
 from causebook.adapters.judging import hear_panel
 from causebook.adapters.ledger import Ledger

@@ -11,9 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from causebook.adapters.keys import ROLES, KeyFolder, KeySigner
-from causebook.domain.errors import CannotCreate, Denied
-from causebook.domain.keyring import keyid_of, raw_key
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
@@ -22,6 +19,10 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+
+from causebook.adapters.keys import ROLES, KeyFolder, KeySigner
+from causebook.domain.errors import CannotCreate, Denied
+from causebook.domain.keyring import keyid_of, raw_key
 
 PASSPHRASE = b"correct horse battery staple"
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from causebook import Judge, Ledger
 from causebook.adapters.attempt import resolve, take_over
 from causebook.adapters.keys import KeyFolder, KeySigner
@@ -44,7 +46,6 @@ from causebook.domain.ports import ModelFault, ReadResult, Response
 from causebook.domain.quorum import CANONICAL, PANEL_HALTS
 from causebook.domain.record import parse
 from causebook.domain.streams import LEDGER
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from .forge import file_of_80_lines, prose, reads, verdict
 from .ledgers import Home, events_of, hear_each, hear_out, judges, watched

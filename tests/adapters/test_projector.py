@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+
 from causebook.adapters.projector import (
     DIFFERENCES_MAX,
     Difference,
@@ -24,7 +25,6 @@ from causebook.domain.errors import BadData, Busy
 from causebook.domain.record import digest
 from causebook.projections.catalogue import PROJECTIONS, View
 from causebook.projections.facts import TaskFacts
-
 from tests.memory_store import MemoryStore
 from tests.projections.halts import BLOCKER, PASS, PROSE, WARN
 from tests.projections.ledgers import Book, example

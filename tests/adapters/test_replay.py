@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+
 from causebook.adapters.findings import UNLAWFUL
 from causebook.adapters.replay import ReplayReport, replay
 from causebook.domain.errors import BadData, NoInput
 from causebook.domain.evidence import commit, response_bytes
 from causebook.domain.ports import ModelFault, ToolCall
-
 from tests.adapters.forge import Forge, document, prose, reads, said, small_ledger, verdict
 
 STREAM = "evaluation/T-1/1/post_execute/security"

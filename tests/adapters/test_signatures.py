@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from causebook.adapters.signatures import Library, SignatureChecks, verifier, verify
-from causebook.domain.ed25519 import SMALL_ORDER, L
-from causebook.domain.record import pae
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from causebook.adapters.signatures import Library, SignatureChecks, verifier, verify
+from causebook.domain.ed25519 import SMALL_ORDER, L
+from causebook.domain.record import pae
 from tests.adapters.forge import Key
 
 KEY = Key("signatures")

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 
 import pytest
+
 from causebook.adapters.findings import (
     CHECKS,
     DIFFERS,
@@ -24,7 +25,6 @@ from causebook.adapters.signatures import Library
 from causebook.adapters.verify import verify
 from causebook.domain.errors import NoInput
 from causebook.domain.ports import ModelFault
-
 from tests.adapters.forge import Forge, MemorySource, long_ledger, reads, small_ledger, verdict
 
 

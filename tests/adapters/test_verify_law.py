@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from causebook.adapters.findings import TAMPERED, UNLAWFUL, Finding
 from causebook.adapters.verify import verify
 from causebook.domain.events import Narrated
 from causebook.domain.quorum import decided
-
 from tests.adapters.forge import Forge, reads, small_ledger, verdict
 
 STREAM = "evaluation/T-1/1/post_execute/security"

@@ -12,7 +12,6 @@ from causebook.adapters.store.port import Row
 from causebook.adapters.store.snapshot import open_snapshot
 from causebook.adapters.store.url import found
 from causebook.adapters.verify import verify
-
 from tests.adapters.forge import Forge
 
 

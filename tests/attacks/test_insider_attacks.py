@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from causebook.adapters.findings import TAMPERED, UNLAWFUL, UNVERIFIABLE, Report
 from causebook.adapters.verify import verify
 from causebook.domain.canonical import encode
 from causebook.domain.events import KeyRetired, event_from
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from tests.adapters.forge import (
     Forge,
     Key,

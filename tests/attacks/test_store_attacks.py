@@ -7,8 +7,8 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from causebook.adapters.findings import DIFFERS, TAMPERED
 
+from causebook.adapters.findings import DIFFERS, TAMPERED
 from tests.adapters.forge import Forge, Key, document, signed_row
 from tests.attacks.intruder import Intruder, failed, looked_at, only, places
 

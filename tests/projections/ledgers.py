@@ -62,7 +62,6 @@ from causebook.domain.streams import evaluation_stream, evaluations_prefix, task
 from causebook.domain.task import Task
 from causebook.domain.tools import READ_TOOLS, active
 from causebook.projections.facts import TaskFacts, read_stream
-
 from tests.memory_store import MemoryStore
 
 ENGINE = "e" * 64

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+
 from causebook.domain.canonical import encode
 from causebook.domain.events import HaltType, Outcome, RawHaltType
 from causebook.projections.halt_payload import halt_payload

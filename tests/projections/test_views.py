@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from causebook.domain.canonical import decode, encode
 from causebook.domain.errors import BadData
 from causebook.projections.attempt_history import attempt_history

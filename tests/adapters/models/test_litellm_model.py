@@ -16,6 +16,7 @@ from email.utils import formatdate
 from typing import Any
 
 import pytest
+
 from causebook.adapters.models.choose import model_for
 from causebook.adapters.models.litellm_model import LiteLLMModel
 from causebook.adapters.models.retry import attempt

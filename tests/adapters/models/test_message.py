@@ -7,6 +7,9 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from causebook.adapters.models.faults import (
     DETAIL_CHARACTERS_MAX,
     ERRORS,
@@ -18,8 +21,6 @@ from causebook.adapters.models.faults import (
 from causebook.adapters.models.message import count, json_text, read_message
 from causebook.domain.canonical import decode_foreign
 from causebook.domain.ports import ToolCall
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def one(call: Any) -> ToolCall:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+
 from causebook.adapters.models.retry import WAIT_SECONDS_MAX, Outcome, attempt
 from causebook.domain.ports import ModelFault, Request, Response
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from causebook.adapters.models.choose import model_for
 from causebook.adapters.models.litellm_model import LiteLLMModel
 from causebook.adapters.models.script import ScriptedModel

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from causebook.adapters.store.port import Row, Store
 from causebook.adapters.store.url import found
-
 from tests.conftest import private_postgres as private_postgres_server
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from causebook.adapters.store.port import EvidenceRow, LedgerMoved, Row, Store
 from causebook.domain.errors import IOFailure, VersionConflict
 

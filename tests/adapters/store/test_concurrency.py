@@ -14,10 +14,10 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+
 from causebook.adapters.store.port import EvidenceRow, Row, Store
 from causebook.adapters.store.url import found, open_store
 from causebook.domain.errors import Busy, VersionConflict
-
 from tests.conftest import postgres_url
 
 Rows = Callable[..., list[Row]]

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from causebook.adapters.store.location import PostgresLocation, SQLiteLocation, locate
 from causebook.adapters.store.url import display, found, open_store
 from causebook.domain.errors import Misuse

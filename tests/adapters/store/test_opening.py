@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from causebook.adapters.store.port import LedgerMoved, Row, Store
 from causebook.adapters.store.snapshot import open_snapshot
 from causebook.adapters.store.url import found, open_store
@@ -27,7 +28,6 @@ from causebook.domain.errors import (
     NoInput,
     StoreUnavailable,
 )
-
 from tests.conftest import LOGIN_PASSWORD, LOGIN_USER, postgres_url
 
 Rows = Callable[..., list[Row]]
@@ -405,8 +405,9 @@ class TestPostgresServers:
                 assert "expected fsync = on, found off" in error.message
 
     def test_the_librarys_database_functions_are_refused(self, postgres_database: str) -> None:
-        from causebook.adapters.store.postgres_recorder import LedgerRecorder
         from eventsourcing.postgres import PostgresDatastore
+
+        from causebook.adapters.store.postgres_recorder import LedgerRecorder
 
         datastore = PostgresDatastore("", "", "", "", "", enable_db_functions=True)
         with pytest.raises(Misuse, match="POSTGRES_ENABLE_DB_FUNCTIONS"):

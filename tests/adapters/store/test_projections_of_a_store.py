@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+
 from causebook.adapters.store.port import Position, ProjectionRow, Store
 from causebook.adapters.store.url import open_store
 from causebook.domain.errors import Busy

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from causebook.adapters.store import snapshot as snapshots
 from causebook.adapters.store import snapshot_sqlite
 from causebook.adapters.store.port import EvidenceRow, Position, ProjectionRow, Row, Store

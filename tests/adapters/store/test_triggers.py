@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from causebook.adapters.store.port import EvidenceRow, Row, Store
 
 PROOF = EvidenceRow("ab" * 32, bytes(32), "t", b"body")
