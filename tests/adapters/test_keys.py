@@ -270,7 +270,7 @@ def test_a_key_made_by_openssl_is_taken(folder: KeyFolder, encrypted: bool) -> N
 def test_openssl_reads_a_key_that_was_made(folder: KeyFolder) -> None:
     openssl = shutil.which("openssl")
     assert openssl, "this test needs the openssl command"
-    command = [openssl, "pkey", "-in", folder.file_of("engine"), "-pubout", "-outform", "DER"]
+    command = [openssl, "pkey", "-in", str(folder.file_of("engine")), "-pubout", "-outform", "DER"]
     spki = subprocess.run(command, capture_output=True, check=True).stdout
     assert keyid_of(spki) == folder.signer("engine").keyid
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, get_args
 
@@ -684,8 +685,6 @@ def enrol(ledger: Ledger, name: str) -> None:
     signer = KeySigner.of(Ed25519PrivateKey.generate())
     nonce = ledger.writer.keyring.nonce
     message = enrolment_bytes(ledger.origin, nonce, "engine", name, signer.public_key)
-    import base64
-
     batch = ledger.writer.batch()
     batch.add(
         LEDGER,
@@ -807,19 +806,12 @@ def test_two_handles_of_one_task_in_one_process_never_part_from_the_record(home:
 
 
 def test_times_are_those_of_the_clock_given_in_utc(store_url: str, tmp_path: Path) -> None:
-    moment = datetime(2026, 11, 30, 17, 36, 0, 123456).astimezone(UTC)
-    east = replace_zone(moment)
-    with Ledger.found(store_url, keys=tmp_path / "keys", clock=lambda: east) as ledger:
+    east = timezone(timedelta(hours=5, minutes=30))
+    moment = datetime(2026, 11, 30, 23, 6, 0, 123456, tzinfo=east)
+    with Ledger.found(store_url, keys=tmp_path / "keys", clock=lambda: moment) as ledger:
         ledger.task("T-1").start_attempt()
-    expected = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     ats = {parse(row.record).at for row in Home(store_url, tmp_path / "keys").rows()}
-    assert ats == {expected}
-
-
-def replace_zone(moment: datetime) -> datetime:
-    from datetime import timezone
-
-    return moment.astimezone(timezone(timedelta(hours=5, minutes=30)))
+    assert ats == {"2026-11-30T17:36:00.123456Z"}
 
 
 # ── a ledger that does not hold ────────────────────────────────────────────────────────────────────
