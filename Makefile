@@ -8,6 +8,8 @@ LINT := .venv-lint
 PIP := -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
+# One venv serves them all, and pip does not share.
+.NOTPARALLEL:
 .PHONY: help demo test lint bench clean
 
 help:
@@ -43,7 +45,8 @@ test: $(VENV)/.test
 # mypy and import-linter see the package only through a strict editable install, which holds a link for each
 # file there was when it was made: so it is made anew each time, and the count is compared with the tree.
 lint: pyproject.toml
-	@test -x $(LINT)/bin/python || $(PYTHON) -m venv $(LINT)
+	@test -x $(LINT)/bin/pip || $(PYTHON) -m venv $(LINT) \
+	  || { echo "hint: on Debian and Ubuntu: apt-get install python3-venv"; rm -rf $(LINT); exit 1; }
 	@rm -rf build
 	@$(LINT)/bin/python $(PIP) -e '.[lint,postgres,fast]' --config-settings editable_mode=strict
 	$(LINT)/bin/ruff check .

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from ..domain.errors import Interrupted
 from ..domain.events import PanelDecided
 from ..domain.ports import Model, Workspace
-from .attempt import Abandoned, Panel, Seat
 from .models.retry import attempt as ask
+from .panel import Panel
+from .seat import Abandoned, Seat
 from .writer import Written
 
 OnTurn = Callable[[str, list[Written]], None]
@@ -73,7 +74,11 @@ def hear_panel(
 def _follow(judges: int, news: queue.SimpleQueue[_News], on_turn: OnTurn) -> None:
     """Until every judge has ended, or one has failed: then its error is raised at once."""
     while judges:
-        told = news.get()
+        try:
+            # Bounded, as a signal just before an unbounded wait is not seen until the next turn.
+            told = news.get(timeout=0.5)
+        except queue.Empty:
+            continue
         if told.written is not None:
             on_turn(told.judge, told.written)
         elif told.error is not None:

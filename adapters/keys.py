@@ -1,6 +1,7 @@
 """Keys on disk: Ed25519, one file a role, PKCS#8 PEM, readable by their owner alone.
 
     DIR/root.pem  engine.pem  authority.pem  log.pem        mode 0600, DIR 0700
+    DIR/.gitignore                                          no key is committed by `git add -A`
 
 `init` makes them; `Signer` is what the ledger signs with. A file that others can read, that holds another
 kind of key, or that another passphrase encrypts is refused before anything is signed.
@@ -12,6 +13,7 @@ import base64
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -120,6 +122,8 @@ class KeyFolder:
     def make(self, passphrase: bytes | None = None) -> bool:
         """Make a key for each role, encrypted where a passphrase is given; True where they were made.
 
+        First a `.gitignore` is written that keeps them out of git, unless there is one: of `*`, or of the
+        four files alone where the folder holds something else as well, which may belong in git.
         A folder that has all four already is left as it is: a founding that was cut short goes on with them.
         Raises `CannotCreate` where only some are there, so that none is ever replaced.
         """
@@ -130,11 +134,12 @@ class KeyFolder:
             encryption = BestAvailableEncryption(passphrase)
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._ignore()
             for role in ROLES:
                 pem = Ed25519PrivateKey.generate().private_bytes(
                     Encoding.PEM, PrivateFormat.PKCS8, encryption
                 )
-                _write_secret(self.file_of(role), pem)
+                _write_new(self.file_of(role), pem, 0o600)
             _sync_folder(self.path)
         except OSError as error:
             raise CannotCreate(
@@ -142,6 +147,12 @@ class KeyFolder:
                 hint="name another folder with --keys",
             ) from None
         return True
+
+    def _ignore(self) -> None:
+        alone = next(self.path.iterdir(), None) is None
+        lines = ["*"] if alone else [f"/{self.file_of(role).name}" for role in ROLES]
+        with suppress(FileExistsError):
+            _write_new(self.path / ".gitignore", "".join(f"{x}\n" for x in lines).encode(), 0o644)
 
     def signer(self, role: Role) -> KeySigner:
         """The signer of a role. Raises `Denied`, saying which file and what is wrong with it."""
@@ -205,8 +216,8 @@ def _without_waiting(name: str, flags: int) -> int:
     return os.open(name, flags | os.O_NONBLOCK)
 
 
-def _write_secret(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+def _write_new(path: Path, content: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     with open(descriptor, "wb") as file:
         file.write(content)
         file.flush()

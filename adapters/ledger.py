@@ -3,12 +3,12 @@
     with Ledger.open("sqlite:///ledger.db", keys="keys") as ledger:
         attempt = ledger.task("T-1", spec="Fix the login").start_attempt()
         attempt.dispatch_coder("my-coder")
-        panel = attempt.convene("post_execute", "unanimous", [Judge("security", "my-model", ["…"])])
-        evaluation = panel.open("security")
-        while (request := evaluation.next_request()) is not None:
-            for read in evaluation.respond(my_model(request)):
-                evaluation.answer(my_tool(read))
-        decided = panel.decide()
+        with attempt.convene("post_execute", "any", [Judge("security", "my-model", ["…"])]) as panel:
+            seat = panel.open("security")
+            while (request := seat.next_request()) is not None:
+                for read in seat.respond(my_model(request)):
+                    seat.answer(my_tool(read))
+            decided = panel.decide()
 
 Load, decide, save: a handle folds what is stored, asks the domain what follows, and appends that. The rules
 are the domain's; this module knows none. Neither a model nor a workspace is needed here.
@@ -21,19 +21,27 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from ..domain.errors import CannotCreate, Misuse, VersionConflict
-from ..domain.events import AttemptStarted, KeyEnrolled, LedgerFounded, TaskOpened
+from ..domain.events import (
+    AttemptStarted,
+    KeyEnrolled,
+    LedgerFounded,
+    ResolutionRecorded,
+    TaskOpened,
+)
 from ..domain.evidence import text_bytes
 from ..domain.keyring import enrolment_bytes
 from ..domain.record import is_origin
 from ..domain.streams import LEDGER, require_id, shorten
-from .attempt import Attempt, TaskLog
+from .attempt import Attempt
 from .keys import ROLES, KeyFolder, Passphrase, Signer, no_passphrase
 from .store.port import Store
 from .store.url import JUDGE_LOCK_TIMEOUT_SECONDS, display, found, open_store
-from .writer import Clock, Satchel, Writer, utc_now
+from .takeover import take_over
+from .task_log import TaskLog, resolve
+from .writer import Clock, Writer, utc_now
 
 
 @dataclass
@@ -117,9 +125,11 @@ class Ledger:
     def task(self, task: str, *, spec: str | None = None) -> TaskHandle:
         """The task named `task`, known or new. `spec`: what it asks for, kept when it is new.
 
-        Raises `Misuse` for a name that is no id.
+        A known task keeps the spec that it was opened with: every attempt is judged against that one. Raises
+        `Misuse` for another, or for a name that is no id.
         """
-        return TaskHandle(self, TaskLog.load(self.writer, require_id(task, "task")), spec)
+        log = TaskLog.load(self.writer, require_id(task, "task"))
+        return TaskHandle(self, log, _spec(log, spec))
 
     def close(self) -> None:
         """Give the connections back."""
@@ -147,15 +157,12 @@ class TaskHandle:
         process was first.
         """
         log = self.log
-        batch = log.batch()
-        if log.state.stage == "unopened":
-            satchel = Satchel(log.task)
-            spec = None if self.spec is None else satchel.commit(text_bytes(self.spec))
-            log.add(batch, TaskOpened(task=log.task, spec=spec))
-            batch.evidence.extend(satchel.rows)
-        number = log.state.attempt + 1
-        log.add(batch, AttemptStarted(attempt=number, rejudges=rejudges))
-        log.save(batch)
+        with log.transaction() as draft:
+            if draft.state.stage == "unopened":
+                spec = None if self.spec is None else draft.satchel.commit(text_bytes(self.spec))
+                draft.add(TaskOpened(task=log.task, spec=spec))
+            number = draft.state.attempt + 1
+            draft.add(AttemptStarted(attempt=number, rejudges=rejudges))
         return Attempt(log, number, self.spec)
 
     def open_attempt(self) -> Attempt:
@@ -166,6 +173,43 @@ class TaskHandle:
                 f"task {self.log.task}: no attempt is open", hint="start_attempt() starts one"
             )
         return Attempt(self.log, state.attempt, self.spec)
+
+    def take_over(self) -> bool:
+        """Close the panel of a runner that is gone (rule 10); True where that was done.
+
+        Raises `Busy`, naming the runner, where it lives.
+        """
+        return take_over(self.log)
+
+    def resolve(
+        self,
+        decision: Literal["proceed", "halt", "reject"],
+        *,
+        name: str,
+        meaning: str,
+        comment: str = "",
+    ) -> ResolutionRecorded:
+        """Record a person's resolution of the escalation that waits, signed by the authority key.
+
+        `name` is the person's, printed; `meaning` what the signature means. Raises `Misuse` where no
+        escalation waits: blockers and errors are resolved by nobody.
+        """
+        return resolve(self.log, decision, name=name, meaning=meaning, comment=comment)
+
+
+def _spec(log: TaskLog, given: str | None) -> str | None:
+    if log.state.stage == "unopened":
+        return given
+    kept = log.spec_text()
+    if given is None or given == kept:
+        return kept
+    if log.spec is not None and kept is None:
+        return given  # erased: nothing is left to hold it against
+    opened = "another" if log.spec is not None else "none"
+    raise Misuse(
+        f"task {log.task}, spec: expected the one it was opened with, which is {opened}",
+        hint="leave the spec out, and the recorded one is used; other work is another task",
+    )
 
 
 def _signers(folder: KeyFolder) -> _SignerOf:

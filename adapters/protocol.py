@@ -29,8 +29,8 @@ from ..domain.events import Phase, Policy
 from ..domain.limits import JUDGES_MAX, TURNS_DEFAULT, TURNS_MAX
 from ..domain.streams import require_id, shorten
 from ..domain.tools import READ_TOOLS
-from .attempt import DEFAULT_TOOLS, Judge
 from .models.choose import SCRIPT_PREFIX, TIMEOUT_SECONDS
+from .seat import DEFAULT_TOOLS, Judge
 
 PROTOCOL_BYTES_MAX: Final = 1024 * 1024
 TIMEOUT_SECONDS_MAX: Final = 3600.0

@@ -4,6 +4,9 @@
 answers nothing that lies outside its root (`worktree/confined.py`, rules 1 to 5). Files that git ignores are
 not listed and are in no digest, but can be read by name (their answer carries no blob id).
 
+A file that holds a private key in PEM is withheld: a read of it is answered with an `error` that says so, a
+difference shows a line in its place (`worktree/withheld.py`). Its name is listed, and it counts in digests.
+
 Lines end at LF and nowhere else. Text is UTF-8; a byte that does not decode is shown as U+FFFD, and a last
 line in brackets says so. Bad input of any kind is an answer with `error` set, never an exception.
 """
@@ -20,15 +23,16 @@ from typing import Any
 from ..domain.errors import BadData, Denied, IOFailure, Misuse, NoInput
 from ..domain.ports import ReadResult, WorkspaceState
 from ..domain.tools import READ_TOOLS
-from .worktree.confined import PATH_BYTES_MAX, Refused, Tree
-from .worktree.git import GIT_SECONDS_MAX, NoRepository, Repository
+from .worktree.confined import PATH_BYTES_MAX, PRIVATE, Refused, Tree
+from .worktree.git import GIT_SECONDS_MAX, NoGit, NoRepository, Repository
 from .worktree.limits import LIMITS, Limits
-from .worktree.lines import scan_lines
+from .worktree.lines import lines_of, scan_lines
 from .worktree.listing import files_below, list_of, summary_of
 from .worktree.objects import EMPTY_TREE, GITLINK, SYMLINK
 from .worktree.process import GitFailure, Output
 from .worktree.state import Seen, contents_of, state_of, survey_of
 from .worktree.text import noted, shown, shown_path, text_within
+from .worktree.withheld import WITHHELD, without_keys
 
 
 class GitWorkspace:
@@ -36,8 +40,9 @@ class GitWorkspace:
 
     `root`: the directory judged. `git`: absolute path of the git binary, by default the one on PATH.
     `git_seconds_max`: wall time that one git process may take. `limits`: what is read and answered at most.
-    `private`: directories that are not read, nor listed, nor in any digest, where they lie below the root:
-    a judge has no business with the ledger's keys.
+    `private`: files and directories, there or not yet, that are not read, nor listed, nor in any difference
+    or digest, now or in history, where they lie below the root: a judge has no business with the ledger and
+    its keys.
 
     Raises `NoInput` where there is no such directory, `BadData` where it is not a directory or its path
     is not UTF-8, `Denied` where it may not be entered, `IOFailure` where git does not answer.
@@ -70,16 +75,15 @@ class GitWorkspace:
         if not _is_text(str(self.root)):
             raise BadData(f"{shown(str(self.root))}: expected a path in UTF-8")
         self._repository: Repository | None = None
-        self._no_repository = ""
+        self._no_repository = NoRepository("")
         try:
             self._repository = Repository.find(
                 self.root, git or shutil.which("git"), git_seconds_max
             )
             of_git = self._repository.git_dirs
         except NoRepository as error:
-            self._no_repository, of_git = error.message, error.git_dirs
-        there = [path for path in private if path.is_dir()]
-        self._tree = Tree(self.root, given, [*of_git, *there])
+            self._no_repository, of_git = error, error.git_dirs
+        self._tree = Tree(self.root, given, of_git, private)
 
     # --- reads ---------------------------------------------------------------------------------------
 
@@ -116,7 +120,7 @@ class GitWorkspace:
             return self._log(values["n"])
         old, new = self._commit(values["ref1"]), self._commit(values["ref2"])
         limit = self._limits.read_bytes_max
-        return _patch(self._git().diff(old, new, limit + 1), limit)
+        return _patch(self._git().diff(old, new, limit + 1, self._tree.hides), limit)
 
     def _read_lines(self, path: str, start: int, end: int | None) -> ReadResult:
         if end is not None and end < start:
@@ -126,29 +130,8 @@ class GitWorkspace:
             if stat.S_ISDIR(status.st_mode):
                 raise Refused("is a directory; list_files shows what is in it")
             scan = scan_lines(descriptor, status.st_size, start, end, object_format, limits)
-        blob = self._clean(real, scan.blob)
-        if scan.binary:
-            return ReadResult(f"binary, {scan.size:,} bytes", blob=blob)
-        if not scan.kept and end is not None:
-            if scan.lines is None:
-                raise Refused(f"line {start} is past what is read, {limits.scan_bytes_max:,} bytes")
-            lines = f"{scan.lines:,} {'line' if scan.lines == 1 else 'lines'}"
-            raise Refused(f"has {lines}; line {start:,} is beyond the end")
-        of = "" if scan.lines is None else f" of {scan.lines:,}"
-        text, count, cut = text_within(scan.kept, limits.read_bytes_max, more=scan.short)
-        last = start + count - 1
-        if scan.short and count == scan.kept.count(b"\n"):
-            held = f"lines {start:,}-{last:,}" if count else f"a part of line {start:,}"
-            end_of = f"only the first {limits.scan_bytes_max:,} bytes of a file are read"
-            text = noted(text, f"[cut: {held}; {end_of}]")
-        elif cut and count:
-            note = f"[cut: lines {start:,}-{last:,}{of}; read the rest with read_file_lines]"
-            text = noted(text, note)
-        elif cut:
-            text = noted(
-                text, f"[cut: line {start:,}{of} is longer than {limits.read_bytes_max:,} bytes]"
-            )
-        return ReadResult(text, (start, last) if count else None, cut, blob=blob)
+        blob = None if scan.holds_key else self._clean(real, scan.blob)
+        return lines_of(scan, start, end, blob, limits)
 
     @property
     def _object_format(self) -> str | None:
@@ -175,7 +158,7 @@ class GitWorkspace:
 
     def _git(self) -> Repository:
         if self._repository is None:
-            raise Refused(self._no_repository)
+            raise Refused(self._no_repository.message)
         return self._repository
 
     def _commit(self, ref: str) -> str:
@@ -189,32 +172,43 @@ class GitWorkspace:
         parts = [part for part in self._tree.parts(path) if part not in (b"", b".")]
         if b".." in parts:
             raise Refused("expected a path without .. parts")
-        entry = self._git().entry(commit, b"/".join(parts))
+        name = b"/".join(parts)
+        if self._tree.hides(name):
+            raise Refused(PRIVATE)
+        entry = self._git().entry(commit, name)
         if entry is None:
             raise Refused(f"not in commit {commit}")
         if entry.mode == GITLINK:
             raise Refused(f"is a submodule, at commit {entry.id}")
         if entry.size is None:
             raise Refused(f"is a directory in commit {commit}")
-        limit = self._limits.read_bytes_max
-        content = self._git().blob(entry.id, limit + 1)
+        limit, size_max = self._limits.read_bytes_max, self._limits.scan_bytes_max
+        if entry.size > size_max:
+            raise Refused(
+                f"has {entry.size:,} bytes in commit {commit}; at most {size_max:,} are read"
+            )
+        blob = self._git().blob(entry.id, limit + 1)
+        if blob.with_keys:
+            raise Refused(WITHHELD)
+        content = bytes(blob.head)
         if entry.mode == SYMLINK:
             cut = len(content) > PATH_BYTES_MAX
-            part = f", cut after {PATH_BYTES_MAX:,} of {entry.size:,} bytes" if cut else ""
+            part = f", cut after {PATH_BYTES_MAX:,} of {blob.size:,} bytes" if cut else ""
             target = shown_path(content[:PATH_BYTES_MAX])
             return ReadResult(f"[link to {target}{part}]", cut=cut, blob=entry.id)
         if b"\0" in content:
-            return ReadResult(f"binary, {entry.size:,} bytes", blob=entry.id)
+            return ReadResult(f"binary, {blob.size:,} bytes", blob=entry.id)
         text, count, cut = text_within(content, limit)
         if cut:
             held = f"lines 1-{count:,}" if count else "a part of line 1"
-            text = noted(text, f"[cut: {held} of a file of {entry.size:,} bytes]")
+            text = noted(text, f"[cut: {held} of a file of {blob.size:,} bytes]")
         return ReadResult(text, cut=cut, blob=entry.id)
 
     def _log(self, count: int) -> ReadResult:
         limit = self._limits.read_bytes_max
         output = self._git().log(self._commit("HEAD"), count, limit + 1)
-        text, lines, cut = text_within(output.data, limit)
+        shown_lines = b"\n".join(without_keys(line) for line in output.data.split(b"\n"))
+        text, lines, cut = text_within(shown_lines, limit)
         if cut:
             text = noted(text, f"[cut: {lines:,} commits of those asked for]")
         return ReadResult(text or "[no commit touches this directory]", cut=cut)
@@ -229,6 +223,7 @@ class GitWorkspace:
         below the root, or the index differs from it. That is stricter than `git status`: line ends
         turned over, content swapped by a filter, files left out by a sparse checkout and a submodule
         that is checked out all count, for then the commit does not say what a judge could read.
+        Outside of git there is nothing to differ from: `dirty` is False then, and `tree` says what was there.
         `tree`: None where the commit says it all, else the SHA-256, 64 hex digits, of the manifest
         (`worktree/state.py`).
 
@@ -236,7 +231,7 @@ class GitWorkspace:
         where there are more than `found_files_max` files.
         """
         try:
-            return state_of(self.root, self._repository, self._survey())
+            return state_of(self.root, self._repository, self._survey(), self._tree.hides)
         except Refused as refusal:
             raise BadData(f"{self.root}: {refusal}") from None
         except PermissionError as error:
@@ -255,7 +250,7 @@ class GitWorkspace:
     def resolve_ref(self, ref: str) -> str:
         """The id of the commit that `ref` names; the id of the empty tree stands for itself.
 
-        Raises `Misuse` outside of git, `NoInput` where there is no such commit.
+        Raises `NoInput` where there is no such commit, and what `default_base` raises.
         """
         if self._repository is None:
             raise self._not_in_git()
@@ -270,35 +265,44 @@ class GitWorkspace:
     def default_base(self) -> str:
         """What finished work is compared with by default: HEAD's first parent, else the empty tree.
 
-        Raises `Misuse` outside of git.
+        Raises `Misuse` where no `.git` is there; where one is, `NoInput` without a git to read it, and
+        `BadData` where it cannot be used: there is a history then, and no answer from it.
         """
         if self._repository is None:
             raise self._not_in_git()
         return self._repository.resolve("HEAD^") or EMPTY_TREE[self._repository.object_format]
 
-    def _not_in_git(self) -> Misuse:
-        message = f"{self.root}: expected a git repository: {self._no_repository}"
+    def _not_in_git(self) -> Misuse | NoInput | BadData:
+        why = self._no_repository
+        if isinstance(why, NoGit):
+            hint = f"install git, or put it on PATH: without it the history of {why.pointer} is not read"
+            return NoInput("git: not found", hint=hint)
+        message = f"{self.root}: expected a git repository: {why.message}"
+        if why.pointer is not None:
+            return BadData(message, hint="repair it, or judge a copy of the files that has no .git")
         return Misuse(message, hint="leave the base ref out, or judge a git work tree")
 
     def diff(self, base: str, head: str | None = None) -> ReadResult:
         """What changed from `base` to `head`, or to the files as they are now where `head` is None.
 
         A table of the changed files, then a patch, of at most `brief_bytes_max` bytes. Files that are
-        not tracked and not ignored are part of it. A file over `diffed_file_bytes_max` is shown by its
-        size, a submodule by its commit. What fails is an answer with `error` set.
+        not tracked and not ignored are part of it; what is private, and the content of keys, is not. A
+        file over `diffed_file_bytes_max` is shown by its size, a submodule by its commit. What fails is an
+        answer with `error` set.
         """
         limit = self._limits.brief_bytes_max
         try:
             repository = self._git()
             empty = EMPTY_TREE[repository.object_format]
             old = base if base == empty else self._commit(base)
+            hides = self._tree.hides
             if head is not None:
-                return _patch(repository.diff(old, self._commit(head), limit + 1), limit)
+                return _patch(repository.diff(old, self._commit(head), limit + 1, hides), limit)
             commit = repository.resolve("HEAD")
             held = repository.tree(commit) if commit else {}
             bytes_max = self._limits.diffed_file_bytes_max
             contents = contents_of(self._tree, held, self._survey(), bytes_max)
-            return _patch(repository.diff_to(old, contents, limit + 1), limit)
+            return _patch(repository.diff_to(old, contents, limit + 1, hides), limit)
         except Refused as refusal:
             return _failure(str(refusal))
         except GitFailure as failure:

@@ -19,12 +19,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from ..domain.errors import BadData, Busy, Denied, NoInput, VersionConflict
-from ..domain.events import EvaluationOpened, Event, LedgerFounded, TaskOpened, event_from
+from ..domain.errors import BadData, Busy, Denied, Misuse, NoInput, VersionConflict
+from ..domain.events import STREAMS, EvaluationOpened, Event, LedgerFounded, TaskOpened, event_from
 from ..domain.evidence import SALT_BYTES, commit
 from ..domain.keyring import Keyring, signer_of
+from ..domain.limits import EVIDENCE_BYTES_MAX
 from ..domain.record import NO_PREVIOUS, Record, assemble, digest, line_1, pae, parse
-from ..domain.streams import LEDGER
+from ..domain.streams import LEDGER, parse_stream
 from .keys import Signer
 from .signatures import verify
 from .store.port import EvidenceRow, LedgerMoved, Row, Store
@@ -69,7 +70,12 @@ class Satchel:
     rows: list[EvidenceRow] = field(default_factory=list)
 
     def commit(self, body: bytes) -> str:
-        """Keep `body` under a fresh salt; its commitment."""
+        """Keep `body` under a fresh salt; its commitment. Raises `Misuse` past what a reader unpacks."""
+        if len(body) > EVIDENCE_BYTES_MAX:
+            raise Misuse(
+                f"evidence: expected at most {EVIDENCE_BYTES_MAX} bytes, found {len(body)}",
+                hint="a spec, a brief or an answer of this size is no use to a judge: cut it",
+            )
         salt = os.urandom(SALT_BYTES)
         commitment = commit(salt, body)
         packed = zlib.compress(body, COMPRESSION_LEVEL)
@@ -77,11 +83,9 @@ class Satchel:
         return commitment
 
 
-def read_stream(store: Store, stream: str, origin: str | None = None) -> list[tuple[Record, Event]]:
-    """The records of one stream, parsed, with each link of its chain checked.
-
-    Raises `BadData` naming the record that does not hold: a writer builds on nothing it could not read.
-    """
+def _chained(store: Store, stream: str) -> list[tuple[Record, Event]]:
+    """The records of one stream, parsed, in their places, with each link of its chain checked."""
+    kinds = STREAMS[parse_stream(stream).kind]
     entries: list[tuple[Record, Event]] = []
     previous: str | None = None
     for version, row in enumerate(store.stream(stream), 1):
@@ -97,8 +101,8 @@ def read_stream(store: Store, stream: str, origin: str | None = None) -> list[tu
             raise _unreadable(place, f"expected version {version} of this stream")
         if previous is not None and record.previous != previous:
             raise _unreadable(place, f"previous: expected {previous}, found {record.previous}")
-        if origin is not None and record.ledger != origin:
-            raise _unreadable(place, f"expected a record of {origin}, found {record.ledger}")
+        if record.type not in kinds:
+            raise _unreadable(place, f"{record.type} has no place in this stream")
         entries.append((record, event))
         previous = record.digest
     return entries
@@ -128,7 +132,7 @@ class Writer:
 
     def load(self) -> None:
         """Read the `ledger` stream: origin, founding, keys. Raises `NoInput` where it is empty."""
-        entries = read_stream(self.store, LEDGER)
+        entries = _chained(self.store, LEDGER)
         if not entries:
             raise NoInput(
                 "the ledger holds no founding record",
@@ -153,6 +157,28 @@ class Writer:
         last = entries[-1][0]
         self.origin, self.founding, self.keyring = founded.ledger, founded.digest, keyring
         self._ledger_tip = (last.version, last.digest)
+
+    def read(self, stream: str, *, anchor: str | None = None) -> list[tuple[Record, Event]]:
+        """The records of a task or an evaluation, each verified: a writer builds on nothing less.
+
+        Form, place, chain, what the first hangs on (the founding, or `anchor`), and the signature by a key
+        enrolled for that role. Raises `BadData` naming the first record that does not hold.
+        """
+        entries = _chained(self.store, stream)
+        hangs_on = self.founding if anchor is None else anchor
+        if entries and entries[0][0].previous != hangs_on:
+            raise _unreadable(f"{stream} v1", f"expected it to hang on {hangs_on[:8]}…")
+        for record, _ in entries:
+            place = f"{stream} v{record.version}"
+            key = self.keyring.keys.get(record.keyid)
+            if record.ledger != self.origin:
+                raise _unreadable(place, f"not of {self.origin}")
+            # A key retired since still vouches for what it signed before; verify knows where it ended.
+            if key is None or key.role != signer_of(record.type):
+                raise _unreadable(place, f"expected a key enrolled as {signer_of(record.type)}")
+            if not verify(key.public, record.signature, record.signed_bytes()):
+                raise _unreadable(place, "the signature does not hold")
+        return entries
 
     def signer(self, role: str) -> Signer:
         """The signer of a role, loaded once."""

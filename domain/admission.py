@@ -7,6 +7,7 @@ a committer that gives the recorded commitments back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from .canonical import INTEGER_MAX, escaped_bytes
 from .events import (
@@ -36,9 +37,8 @@ def admit_response(
     calls = []
     room_bytes = TURN_ARGUMENT_BYTES_MAX
     for call in response.calls[:CALLS_MAX]:
-        verdict = call.name == SUBMIT_VERDICT
-        limit = VERDICT_ARGUMENT_BYTES_MAX if verdict else READ_ARGUMENT_BYTES_MAX
-        arguments = _bounded(call.arguments, min(limit, room_bytes), commit)
+        limit = min(_argument_bytes_max(call.name), room_bytes)
+        arguments = _bounded(call.arguments, limit, commit)
         if isinstance(arguments, str):
             room_bytes -= escaped_bytes(arguments) or 0
         calls.append(
@@ -70,22 +70,43 @@ def admit_response(
     )
 
 
-def over_limit(calls: Sequence[Call]) -> int | None:
-    """The place of the first recorded call that stands unabridged and should not; None where all may."""
+def misjudged_length(calls: Sequence[Call]) -> int | None:
+    """The place of the first recorded call that stands and should not, or is withheld and need not be.
+
+    None where each is as `admit_response` leaves it. A verdict withheld for its length, though it has none,
+    would be asked for again.
+    """
     room_bytes = TURN_ARGUMENT_BYTES_MAX
     for place, call in enumerate(calls):
-        verdict = call.name == SUBMIT_VERDICT
-        limit = VERDICT_ARGUMENT_BYTES_MAX if verdict else READ_ARGUMENT_BYTES_MAX
-        arguments_bytes = _standing_bytes(call.arguments)
-        names_bytes = max(_standing_bytes(call.name), _standing_bytes(call.id))
-        if names_bytes > NAME_BYTES_MAX or arguments_bytes > min(limit, room_bytes):
+        limit = min(_argument_bytes_max(call.name), room_bytes)
+        if (
+            _is_misjudged(call.arguments, limit)
+            or _is_misjudged(call.name, NAME_BYTES_MAX)
+            or _is_misjudged(call.id, NAME_BYTES_MAX)
+        ):
             return place
-        room_bytes -= arguments_bytes
+        if isinstance(call.arguments, str):
+            room_bytes -= escaped_bytes(call.arguments) or 0
     return None
 
 
-def _standing_bytes(text: str | Withheld | None) -> int:
-    return escaped_bytes(text) or 0 if isinstance(text, str) else 0
+def _argument_bytes_max(name: str | Withheld) -> int:
+    return VERDICT_ARGUMENT_BYTES_MAX if name == SUBMIT_VERDICT else READ_ARGUMENT_BYTES_MAX
+
+
+def _is_misjudged(text: str | Withheld | None, bytes_max: int) -> bool:
+    # A character takes at most six bytes (an escape), so what is short need not be encoded to be counted, and
+    # what is withheld was longer than a sixth of its limit.
+    if text is None:
+        return False
+    if isinstance(text, Withheld):
+        return text.why == "over_limit" and text.length * _ESCAPE_BYTES_MAX <= bytes_max
+    if len(text) * _ESCAPE_BYTES_MAX <= bytes_max:
+        return False
+    return (escaped_bytes(text) or 0) > bytes_max
+
+
+_ESCAPE_BYTES_MAX: Final = 6
 
 
 def admit_fault(
@@ -103,9 +124,12 @@ def admit_fault(
     )
 
 
-def label(text: str, characters_max: int = 128) -> str:
-    """A name that another party chose, made fit for the record: Unicode scalar values, cut."""
-    return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text[:characters_max])
+def label(text: str, bytes_max: int = NAME_BYTES_MAX) -> str:
+    """A name that another party chose, made fit for the record: Unicode scalar values, cut to its limit."""
+    kept = "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text[:bytes_max])
+    while (escaped_bytes(kept) or 0) > bytes_max:
+        kept = kept[:-1]
+    return kept
 
 
 def _bounded(text: str, bytes_max: int, commit: Committer) -> str | Withheld:

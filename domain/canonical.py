@@ -13,14 +13,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import orjson
 
 INTEGER_MAX: Final = 2**53 - 1
 DEPTH_MAX: Final = 64
 _SPELLING: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Possessive, so that no text takes more than one pass; an unterminated string is no JSON either way.
+_STRING = re.compile(r'"(?:[^"\\]|\\.?)*+"?', re.DOTALL)
 
 
 def encode(document: Any) -> bytes:
@@ -45,32 +46,34 @@ def decode(line: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg}") from None
     try:
-        spelled = encode(document)
-    except ValueError as error:
+        spelled = orjson.dumps(document, option=_SPELLING)
+    except orjson.JSONEncodeError as error:
         raise ValueError(f"not canonical JSON (RFC 8785): {error}") from None
     if spelled != line:
         raise ValueError("not canonical JSON (RFC 8785)")
     # What orjson reads and writes alike and RFC 8785 spells or sorts otherwise: 1.0, keys beyond ASCII.
-    if _holds((document,), keys=not line.isascii()):
+    if _float_among((document,)) or not (line.isascii() or _ascii_keys(document)):
         raise ValueError("expected ASCII keys, and numbers that are integers within 2^53-1")
     return document
 
 
-def _holds(values: Iterable[object], *, keys: bool) -> bool:
-    """Whether a float is among the values, or, where `keys` is asked for, a key beyond ASCII."""
+def _float_among(values: Iterable[Any]) -> bool:
     for value in values:
         kind = type(value)
         if kind is str or kind is int:
             continue
         if kind is dict:
-            members = cast(dict[str, object], value)
-            if keys and not "".join(members).isascii():
+            if _float_among(value.values()):
                 return True
-            if _holds(members.values(), keys=keys):
-                return True
-        elif kind is float or (kind is list and _holds(cast(list[object], value), keys=keys)):
+        elif kind is float or (kind is list and _float_among(value)):
             return True
     return False
+
+
+def _ascii_keys(value: object) -> bool:
+    if isinstance(value, dict):
+        return "".join(value).isascii() and all(map(_ascii_keys, value.values()))
+    return not isinstance(value, list) or all(map(_ascii_keys, value))
 
 
 class DuplicateKey(ValueError):
@@ -85,7 +88,7 @@ def decode_foreign(text: str) -> Any:
     """
     if _depth(text) > DEPTH_MAX:
         raise ValueError(f"nested deeper than {DEPTH_MAX}")
-    return json.loads(text, object_pairs_hook=_unique, parse_constant=_not_json, parse_int=_integer)
+    return _FOREIGN.decode(text)
 
 
 def _depth(text: str) -> int:

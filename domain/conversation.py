@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from .canonical import decode_foreign, encode
-from .events import RepeatReadHit, ToolRefused, VerdictRejected
+from .events import Event, ReadAnswered, RepeatReadHit, ToolRefused, VerdictRejected
 from .limits import CALLS_MAX, READ_ARGUMENT_BYTES_MAX
 from .ports import Response
 from .tools import SUBMIT_VERDICT
@@ -139,6 +139,27 @@ def rejection_text(rejected: VerdictRejected) -> str:
         f"No verdict was taken: {rejected.reason}{detail}. Call {SUBMIT_VERDICT} once, with severity "
         "pass, warn or blocker, and a justification in words."
     )
+
+
+def answers(
+    turn: int, events: Sequence[Event], read_texts: Mapping[int, str], offered: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The answers to the calls of a turn, in order. `read_texts`: place of the call to what was read."""
+    messages = []
+    for event in events:
+        match event:
+            case ReadAnswered():
+                text = read_texts[event.call]
+            case RepeatReadHit():
+                text = pointer_text(event)
+            case ToolRefused():
+                text = refusal_text(event, offered)
+            case VerdictRejected():
+                text = rejection_text(event)
+            case _:
+                continue
+        messages.append(tool_message(turn, event.call, text))
+    return messages
 
 
 class MessageDigest:

@@ -38,6 +38,9 @@ class CausebookError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            # So that a traceback of the library says it too.
+            self.add_note(f"hint: {hint}")
 
 
 class Misuse(CausebookError):

@@ -20,7 +20,7 @@ The rules, by number (sources: ADR 045 and ADR 050 of the engine whose decisions
     ends with the verdict-only instruction. Not withdrawn: the active read tools and submit_verdict are
     offered, and tool_choice is left unset.
  3. A response with exactly one distinct valid submit_verdict closes the evaluation with that verdict, on any
-    turn. Other calls beside it are recorded as ignored and are not run. Two valid ones that differ are both
+    turn. A justification of nothing but space, tab, CR and LF is blank, and no justification. Other calls beside it are recorded as ignored and are not run. Two valid ones that differ are both
     invalid.
  4. A withdrawn turn without a valid verdict closes the evaluation at once: error, blocker, no_verdict. No
     second chance, and no verdict is ever read out of prose. What was called is still recorded.
@@ -44,12 +44,13 @@ evaluation closes exactly once; it takes 1 turn where N = 1, else at most S(N-2)
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from .canonical import encode
+from .canonical import encode, escaped_bytes
 from .conversation import (
+    PROMPT_VERSION,
     VERDICT_ONLY_INSTRUCTION,
     MessageDigest,
     pointer_text,
@@ -64,10 +65,13 @@ from .events import (
     Event,
     Examined,
     FailureCause,
+    Granted,
+    Mandate,
     Messages,
     ModelCallFailed,
     ModelResponded,
     Narrated,
+    PanelConvened,
     ReadAnswered,
     RepeatReadHit,
     ToolRefused,
@@ -79,9 +83,10 @@ from .events import (
     VerdictRejected,
     WithdrawalReason,
 )
+from .limits import CRITERIA_BYTES_MAX, STALL_TURNS_MAX
 from .reads import Read, ReadMemory
 from .submissions import Refusal, Rejection, Verdict, read_call, read_verdict
-from .tools import READ_TOOLS, SUBMIT_VERDICT, definitions_digest
+from .tools import READ_TOOLS, SUBMIT_VERDICT, active, definitions_digest
 
 LAW: Final = "law/1"
 _REASONS: Final[tuple[ChargeReason, ...]] = (
@@ -93,8 +98,26 @@ _REASONS: Final[tuple[ChargeReason, ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+E = TypeVar("E", bound=Event)
+P = ParamSpec("P")
+
+
+class Make(Protocol):
+    """How an event that the law decides on comes about, from its class and its fields.
+
+    Live it is built and validated (`built`). Where a record is checked, it is the event that stands there
+    next, if that is of this class and has these fields (`domain/rederivation.py`).
+    """
+
+    def __call__(self, kind: Callable[P, E], /, *args: P.args, **fields: P.kwargs) -> E: ...
+
+
+def built(kind: Callable[P, E], /, *args: P.args, **fields: P.kwargs) -> E:
+    """A new event, validated."""
+    return kind(*args, **fields)
+
+
+class Look(NamedTuple):
     """One thing the judge looked at. `disposition`: `answered`, `failed` or `repeat`."""
 
     turn: int
@@ -108,10 +131,12 @@ class Evaluation:
     """The state of one evaluation: a fold over its events.
 
     `turn` is the newest turn opened, 0 before the first. `withdrawn` is what rule 1 said of it. `reads` is
-    filled by `hear`, which has the normalised read at hand; `apply` alone gives all the rest.
+    filled by `hear`, which has the normalised read at hand; `apply` alone gives all the rest. `make` is how
+    the functions below come by each event they decide on, in the order in which they are recorded.
     """
 
     opened: EvaluationOpened
+    make: Make = built
     turn: int = 0
     turns_used: int = 0
     stall: int = 0
@@ -135,17 +160,21 @@ class Evaluation:
 
     def apply(self, event: Event) -> None:
         """Fold one event in. What it may be is not asked here: the deciding functions are the law."""
-        match event:
+        match event:  # the frequent ones first
             case TurnOpened():
                 self.turn = event.turn
-            case ToolsWithdrawn():
-                self.withdrawn = True
             case ModelResponded():
                 self.messages.add_commitment(event.content)
             case ReadAnswered():
                 self.messages.add_commitment(event.result)
                 disposition = "failed" if event.error else "answered"
                 self.examined.append(Look(event.turn, event.tool, event.target, disposition))
+            case TurnCharged():
+                self.turns_used, self.stall = event.turns_used, 0
+            case VerdictGiven() | EvaluationFailed():
+                self.closed = event
+            case ToolsWithdrawn():
+                self.withdrawn = True
             case RepeatReadHit():
                 self.messages.add_text(pointer_text(event))
                 self.examined.append(Look(event.turn, event.tool, event.target, "repeat"))
@@ -155,12 +184,8 @@ class Evaluation:
                 self.messages.add_text(rejection_text(event))
             case Narrated():
                 self.narrated = True
-            case TurnCharged():
-                self.turns_used, self.stall = event.turns_used, 0
             case TurnSpared():
                 self.stall = event.stall
-            case VerdictGiven() | EvaluationFailed():
-                self.closed = event
 
 
 def withdrawal(evaluation: Evaluation) -> WithdrawalReason | None:
@@ -184,12 +209,13 @@ def open_turn(evaluation: Evaluation) -> list[Event]:
     """
     if evaluation.closed is not None:
         raise ValueError("the evaluation is closed")
-    turn = evaluation.turn + 1
+    turn, make = evaluation.turn + 1, evaluation.make
     events: list[Event] = []
     reason = withdrawal(evaluation)
     if reason is not None:
         events.append(
-            ToolsWithdrawn(
+            make(
+                ToolsWithdrawn,
                 turn=turn,
                 reason=reason,
                 withdrawn=evaluation.tools,
@@ -199,11 +225,13 @@ def open_turn(evaluation: Evaluation) -> list[Event]:
         )
         evaluation.apply(events[0])
     withdrawn = evaluation.withdrawn
+    offered = evaluation.offered
     count, digest = evaluation.messages.digest(VERDICT_ONLY_INSTRUCTION if withdrawn else None)
-    opened = TurnOpened(
+    opened = make(
+        TurnOpened,
         turn=turn,
-        offered=evaluation.offered,
-        definitions=definitions_digest(evaluation.offered),
+        offered=offered,
+        definitions=definitions_digest(offered),
         tool_choice=SUBMIT_VERDICT if withdrawn else None,
         messages=Messages(count=count, digest=digest),
     )
@@ -220,7 +248,7 @@ def hear(evaluation: Evaluation, responded: ModelResponded) -> Turn:
 
     Answers, as the generator's value, every event from `responded` to the end of the turn, folded in.
     """
-    turn = responded.turn
+    turn, make = responded.turn, evaluation.make
     events: list[Event] = []
 
     def say(event: Event) -> None:
@@ -241,13 +269,14 @@ def hear(evaluation: Evaluation, responded: ModelResponded) -> Turn:
         chosen = min(valid)
         for place in range(len(responded.calls)):
             if place != chosen:
-                say(CallIgnored(turn=turn, call=place, count=1, reason="beside_verdict"))
+                say(make(CallIgnored, turn=turn, call=place, count=1, reason="beside_verdict"))
         if beyond:
-            say(_beyond(responded, beyond))
+            say(_beyond(make, responded, beyond))
         say(_charge(evaluation, turn, {"verdict"}))
         verdict = valid[chosen]
         say(
-            VerdictGiven(
+            make(
+                VerdictGiven,
                 turn=turn,
                 call=chosen,
                 severity=verdict.severity,
@@ -263,19 +292,24 @@ def hear(evaluation: Evaluation, responded: ModelResponded) -> Turn:
             if isinstance(rejection, Verdict):
                 rejection = Rejection("conflicting", "another verdict in this turn differs")
             say(
-                VerdictRejected(
-                    turn=turn, call=place, reason=rejection.reason, detail=rejection.detail
+                make(
+                    VerdictRejected,
+                    turn=turn,
+                    call=place,
+                    reason=rejection.reason,
+                    detail=rejection.detail,
                 )
             )
             progress.add("invalid_verdict")
             continue
         read = read_call(call, evaluation.tools, evaluation.withdrawn, evaluation.reads)
         if isinstance(read, Refusal):
-            say(ToolRefused(turn=turn, call=place, reason=read.reason, detail=read.detail))
+            say(make(ToolRefused, turn=turn, call=place, reason=read.reason, detail=read.detail))
             progress.add("refused")
         elif (repeat := evaluation.reads.repeat_of(read)) is not None:
             say(
-                RepeatReadHit(
+                make(
+                    RepeatReadHit,
                     turn=turn,
                     call=place,
                     tool=read.tool,
@@ -291,15 +325,15 @@ def hear(evaluation: Evaluation, responded: ModelResponded) -> Turn:
             say(answered)
             progress.add("fresh_read")
     if beyond:
-        say(_beyond(responded, beyond))
+        say(_beyond(make, responded, beyond))
     if not responded.calls:  # rule 6
-        say(Narrated(turn=turn, text_bytes=responded.text_bytes))
+        say(make(Narrated, turn=turn, text_bytes=responded.text_bytes))
         progress.add("narration")
 
     if not progress:  # rule 7; a withdrawn turn always makes progress, so it is never spared
         stall = evaluation.stall + 1
         limit = evaluation.opened.max_stall_turns
-        say(TurnSpared(turn=turn, stall=stall, max_stall_turns=limit))
+        say(make(TurnSpared, turn=turn, stall=stall, max_stall_turns=limit))
         return events
     say(_charge(evaluation, turn, progress))
     if evaluation.withdrawn:  # rule 4
@@ -341,9 +375,11 @@ def answer(
     cut: bool,
     error: bool,
     blob: str | None,
+    make: Make = built,
 ) -> ReadAnswered:
     """The event that a fresh read was run; `result` is the commitment to what it answered."""
-    return ReadAnswered(
+    return make(
+        ReadAnswered,
         turn=turn,
         call=call,
         tool=read.tool,
@@ -357,6 +393,39 @@ def answer(
     )
 
 
+def opening(
+    task: str,
+    convened: PanelConvened,
+    mandate: Mandate,
+    criteria: tuple[str, ...] | None,
+    prompt: tuple[str, ...] | None,
+) -> EvaluationOpened:
+    """The event that opens the evaluation of one judge convened; all but the last two follow from that.
+
+    `criteria` and `prompt` are None for a judge that never ran (rule 10).
+    """
+    return EvaluationOpened(
+        task=task,
+        attempt=convened.attempt,
+        phase=convened.phase,
+        judge=mandate.judge,
+        law=LAW,
+        max_tool_turns=mandate.max_tool_turns,
+        max_stall_turns=STALL_TURNS_MAX,
+        declared=mandate.tools,
+        active=tuple(
+            Granted(name=name, defaults=READ_TOOLS[name].defaults())
+            for name in active(mandate.tools, convened.phase)
+        ),
+        criteria=criteria,
+        model=mandate.model,
+        prompt_version=PROMPT_VERSION,
+        prompt=prompt,
+        root=convened.root,
+        workspace=convened.workspace,
+    )
+
+
 def examined_digest(looks: Sequence[Look]) -> str:
     """SHA-256, hex, of canonical JSON `[[turn, tool, target, disposition], …]`."""
     listed = [[look.turn, look.tool, look.target, look.disposition] for look in looks]
@@ -364,21 +433,27 @@ def examined_digest(looks: Sequence[Look]) -> str:
 
 
 def grants_fault(opened: EvaluationOpened) -> str | None:
-    """Why the tools an evaluation opened with are not those of this law, or None."""
+    """Why an evaluation cannot have opened so under this law, or None: tools, or criteria past their limit."""
     for name in opened.declared:
         if name not in READ_TOOLS:
             return f"declared: {name} is no read tool of {LAW}"
-    expected = [name for name in opened.declared if opened.phase in READ_TOOLS[name].phases]
-    if [granted.name for granted in opened.active] != expected:
+    if len(set(opened.declared)) != len(opened.declared):
+        return "declared: expected each tool once"
+    expected = active(opened.declared, opened.phase)
+    if tuple(granted.name for granted in opened.active) != expected:
         return f"active: expected {expected}, the declared tools that exist in {opened.phase}"
     for granted in opened.active:
         if granted.defaults != READ_TOOLS[granted.name].defaults():
             return f"active: {granted.name} has other defaults than in {LAW}"
+    criteria = opened.criteria or ()
+    if opened.criteria == () or sum(escaped_bytes(c) or 0 for c in criteria) > CRITERIA_BYTES_MAX:
+        return f"criteria: expected some, of at most {CRITERIA_BYTES_MAX} bytes in all"
     return None
 
 
 def _charge(evaluation: Evaluation, turn: int, reasons: set[ChargeReason]) -> TurnCharged:
-    return TurnCharged(
+    return evaluation.make(
+        TurnCharged,
         turn=turn,
         reasons=tuple(r for r in _REASONS if r in reasons),
         turns_used=evaluation.turns_used + 1,
@@ -386,16 +461,17 @@ def _charge(evaluation: Evaluation, turn: int, reasons: set[ChargeReason]) -> Tu
     )
 
 
-def _beyond(responded: ModelResponded, count: int) -> CallIgnored:
+def _beyond(make: Make, responded: ModelResponded, count: int) -> CallIgnored:
     place = len(responded.calls)
-    return CallIgnored(turn=responded.turn, call=place, count=count, reason="over_limit")
+    return make(CallIgnored, turn=responded.turn, call=place, count=count, reason="over_limit")
 
 
 def _failed(
     evaluation: Evaluation, turn: int | None, cause: FailureCause, why: str
 ) -> EvaluationFailed:
     looks = evaluation.examined
-    return EvaluationFailed(
+    return evaluation.make(
+        EvaluationFailed,
         turn=turn,
         error=True,
         severity="blocker",

@@ -71,14 +71,20 @@ def response_bytes(response: Response) -> bytes:
 
 def response_from(body: bytes) -> Response:
     """The answer that `response_bytes` wrote. Raises `ValueError` where the bytes are not that."""
-    document: Any = json.loads(body)
     try:
+        document: Any = json.loads(body)
         calls = tuple(ToolCall(i, name, text, flag) for i, name, text, flag in document["calls"])
-        return Response(
-            content=document["content"], calls=calls, finish_reason=document["finish_reason"]
-        )
-    except (KeyError, TypeError) as error:
+        content, finish_reason = document["content"], document["finish_reason"]
+    except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"not a model's answer: {error}") from None
+    texts = [content, finish_reason, *(call.id for call in calls)]
+    if not (
+        all(text is None or isinstance(text, str) for text in texts)
+        and all(isinstance(c.name, str) and isinstance(c.arguments, str) for c in calls)
+        and all(isinstance(c.was_object, bool) for c in calls)
+    ):
+        raise ValueError("not a model's answer: texts and flags of other types")
+    return Response(content=content, calls=calls, finish_reason=finish_reason)
 
 
 def commitments_of(event: Event) -> tuple[str, ...]:

@@ -21,3 +21,8 @@ VERDICT_ARGUMENT_BYTES_MAX: Final = 16 * 1024
 TURN_ARGUMENT_BYTES_MAX: Final = 24 * 1024
 JUSTIFICATION_BYTES_MAX: Final = 8 * 1024
 CRITERIA_BYTES_MAX: Final = 16 * 1024
+MODEL_BYTES_MAX: Final = 512
+ROOT_BYTES_MAX: Final = 8 * 1024
+REASON_BYTES_MAX: Final = 8 * 1024
+EVIDENCE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""One item of evidence, unpacked: what a writer may keep, and what a reader will unpack."""

@@ -29,6 +29,7 @@ from .events import (
     Phase,
     Policy,
     RawHaltType,
+    TaskHalted,
 )
 
 QUORUM_PERCENT: Final = 67
@@ -82,12 +83,8 @@ def required_passes(policy: Policy, total: int) -> int:
 def decide(policy: Policy, ballots: Sequence[Ballot]) -> Decision:
     """The decision of `policy` over `ballots`, by the numbered order above."""
     severities = [ballot.severity for ballot in ballots]
-    counts = Counts(
-        pass_=severities.count("pass"),
-        warn=severities.count("warn"),
-        blocker=severities.count("blocker"),
-        total=len(ballots),
-    )
+    fell = {severity: severities.count(severity) for severity in ("pass", "warn", "blocker")}
+    counts = Counts.model_validate({**fell, "total": len(ballots)})
     blockers = tuple(ballot.judge for ballot in ballots if ballot.severity == "blocker")
     required = required_passes(policy, len(ballots))
 
@@ -146,6 +143,24 @@ def halt_reason(decided: PanelDecided) -> str:
     return (
         f"{decided.policy} needs {decided.required} of {counts.total} to pass, and "
         f"{counts.pass_} did: a person decides."
+    )
+
+
+def panel_halt(decision: PanelDecided, digest: str | None) -> TaskHalted:
+    """The halt that a panel's decision comes to; `digest` is that of its record.
+
+    Raises `ValueError` where it lets the task go on.
+    """
+    raw = decide(decision.policy, decision.ballots).raw_halt_type
+    if raw is None:
+        raise ValueError("the panel let the task go on")
+    return TaskHalted(
+        attempt=decision.attempt,
+        phase=decision.phase,
+        raw_halt_type=raw,
+        halt_type=CANONICAL[raw],
+        reason=halt_reason(decision),
+        decided=digest,
     )
 
 

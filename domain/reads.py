@@ -21,19 +21,15 @@ defaults, and match `exact` only. No IO here.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from .canonical import encode
 from .tools import READ_TOOLS
 
-_SLASHES = re.compile(r"/+")
 
-
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """One read, normalised. `key` is its identity: SHA-256, hex, of canonical JSON `[tool, arguments]`.
 
     `target` is for people: the path, the lines, the refs.
@@ -55,7 +51,7 @@ class Repeat:
 
 def normalise_path(path: str, root: str | None = None) -> str:
     """`path` in its one spelling, relative where it lies under `root` (an absolute path, or None)."""
-    path = _SLASHES.sub("/", path.replace("\\", "/"))
+    path = path.replace("\\", "/")
     absolute = path.startswith("/")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if absolute and root is not None:
@@ -72,17 +68,17 @@ def normalise(tool: str, arguments: Mapping[str, Any], root: str | None = None) 
     The arguments of our own tools must fit (`Tool.misfit`). Raises `ValueError` where the arguments cannot
     be written as JSON text: a lone surrogate.
     """
-    known = READ_TOOLS.get(tool)
+    known = READ_TOOLS[tool].by_name if tool in READ_TOOLS else {}
     kept = {}
     for name in sorted(arguments):
         value = arguments[name]
         if value is None:
             continue
-        if known is not None:
-            argument = next((a for a in known.arguments if a.name == name), None)
-            if argument is not None and argument.is_path:
+        argument = known.get(name)
+        if argument is not None:
+            if argument.is_path:
                 value = normalise_path(value, root)
-            if argument is not None and value == argument.default:
+            if value == argument.default:
                 continue
         kept[name] = value
     key = hashlib.sha256(encode([tool, kept])).hexdigest()
@@ -145,3 +141,22 @@ class ReadMemory:
         self._first_turn.setdefault(read.key, turn)
         if lines is not None and not error and read.tool in ("read_file", "read_file_lines"):
             self._answered.setdefault(read.arguments["path"], []).append((*lines, turn))
+
+
+def lines_fault(read: Read, lines: tuple[int, int] | None, *, error: bool = False) -> str | None:
+    """Why `lines` cannot be those that an answer to `read` holds, or None. `error`: the tool failed, and
+    whatever lines it names cover none.
+
+    A claim to lines that were never asked for would make a later read of them a repeat.
+    """
+    if lines is None or error:
+        return None
+    first, last = lines
+    match read.tool:
+        case "read_file":
+            fits = 1 <= first <= last
+        case "read_file_lines":
+            fits = read.arguments["start"] <= first <= last <= read.arguments["end"]
+        case _:
+            return f"lines: expected null, as {read.tool} answers no lines of a file"
+    return None if fits else f"lines: expected within those asked for, found {first} to {last}"

@@ -39,9 +39,9 @@ import base64
 import binascii
 import hashlib
 import re
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from .canonical import decode, encode
 from .errors import RecordError
@@ -50,7 +50,7 @@ from .limits import RECORD_BYTES_MAX
 PAYLOAD_TYPE: Final = "application/vnd.causebook.event+json"
 NO_PREVIOUS: Final = "0" * 64
 
-_KEYS: Final = frozenset({"at", "data", "ledger", "previous", "stream", "type", "version"})
+_KEYS: Final = ["at", "data", "ledger", "previous", "stream", "type", "version"]
 # An hour is at most 23: later Pythons read 24:00:00 as the next day, and the answer must not depend on that.
 _AT = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d\.\d{6}Z", re.ASCII)
 _HEX64 = re.compile(r"[0-9a-f]{64}")
@@ -59,9 +59,8 @@ _ORIGIN = re.compile(r"[^\s+\x00-\x20\x7f-\x9f]{1,255}")
 _SIGNED = re.compile(rb"([0-9a-f]{64}) ([A-Za-z0-9+/]{85}[AQgw]==)\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record, taken apart. `raw` is all its bytes, `digest` their SHA-256 in hex."""
+class Record(NamedTuple):
+    """One record, taken apart. `line` is line 1 without its LF; `digest` the SHA-256 of all bytes, hex."""
 
     at: str
     data: dict[str, Any]
@@ -72,17 +71,18 @@ class Record:
     version: int
     keyid: str
     signature: bytes
-    raw: bytes
+    line: bytes
     digest: str
 
     def signed_bytes(self) -> bytes:
         """What the signature is over."""
-        return pae(self.raw[: self.raw.index(b"\n")])
+        return pae(self.line)
 
 
 def pae(line: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
     """The DSSE v1 pre-authentication encoding of `line`."""
-    return b"DSSEv1 %d %b %d %b" % (len(payload_type), payload_type.encode(), len(line), line)
+    kind = payload_type.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(line), line)
 
 
 def digest(raw: bytes) -> str:
@@ -90,6 +90,7 @@ def digest(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
+@lru_cache(maxsize=64)  # all records of a ledger have the same
 def is_origin(name: str) -> bool:
     """Whether `name` can be a ledger's origin: a note key name, at most 255 characters."""
     return _ORIGIN.fullmatch(name) is not None
@@ -147,9 +148,9 @@ def parse(raw: bytes) -> Record:
     """The record that `raw` is. Raises `RecordError` naming the first rule it breaks."""
     if len(raw) > RECORD_BYTES_MAX:
         raise RecordError(f"length: expected at most {RECORD_BYTES_MAX} bytes, found {len(raw)}")
-    line, lf, rest = raw.partition(b"\n")
+    line, _, rest = raw.partition(b"\n")
     signed = _SIGNED.fullmatch(rest)
-    if not lf or signed is None:
+    if signed is None:
         raise RecordError(
             "lines: expected a line of JSON, and a line of key id and canonical base64"
         )
@@ -157,36 +158,26 @@ def parse(raw: bytes) -> Record:
         document = decode(line)
     except ValueError as error:
         raise RecordError(f"line 1: {error}") from None
-    if not isinstance(document, dict) or document.keys() != _KEYS:
-        raise RecordError("line 1: expected exactly the keys " + ", ".join(sorted(_KEYS)))
-    fault = _field_fault(document)
-    if fault is not None:
-        raise RecordError(fault)
-    return Record(
-        **document,
-        keyid=signed[1].decode(),
-        signature=binascii.a2b_base64(signed[2]),
-        raw=raw,
-        digest=hashlib.sha256(raw).hexdigest(),
-    )
-
-
-def _field_fault(document: dict[str, Any]) -> str | None:
-    at, version = document["at"], document["version"]
+    if not isinstance(document, dict) or list(document) != _KEYS:  # canonical, so they are sorted
+        raise RecordError("line 1: expected exactly the keys " + ", ".join(_KEYS))
+    at, data, ledger, previous, stream, type_, version = document.values()
     if not isinstance(at, str) or _AT.fullmatch(at) is None:
-        return "at: expected a time like 2026-11-30T15:36:00.123456Z"
+        raise RecordError("at: expected a time like 2026-11-30T15:36:00.123456Z")
     try:
         datetime.fromisoformat(at)
     except ValueError:
-        return "at: no such time"
-    if not isinstance(document["data"], dict):
-        return "data: expected an object"
-    if not isinstance(document["ledger"], str) or _ORIGIN.fullmatch(document["ledger"]) is None:
-        return "ledger: expected an origin without spaces, '+' or controls"
-    if not isinstance(document["previous"], str) or _HEX64.fullmatch(document["previous"]) is None:
-        return "previous: expected 64 lower-case hex digits"
-    if not isinstance(document["stream"], str) or not isinstance(document["type"], str):
-        return "stream, type: expected strings"
+        raise RecordError("at: no such time") from None
+    if not isinstance(data, dict):
+        raise RecordError("data: expected an object")
+    if not isinstance(ledger, str) or not is_origin(ledger):
+        raise RecordError("ledger: expected an origin without spaces, '+' or controls")
+    if not isinstance(previous, str) or _HEX64.fullmatch(previous) is None:
+        raise RecordError("previous: expected 64 lower-case hex digits")
+    if not isinstance(stream, str) or not isinstance(type_, str):
+        raise RecordError("stream, type: expected strings")
     if type(version) is not int or version < 1:
-        return "version: expected a whole number from 1"
-    return None
+        raise RecordError("version: expected a whole number from 1")
+    signer, signature = signed[1].decode(), binascii.a2b_base64(signed[2])
+    return Record(
+        at, data, ledger, previous, stream, type_, version, signer, signature, line, digest(raw)
+    )

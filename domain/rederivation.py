@@ -1,19 +1,32 @@
 """The law of an evaluation, derived again from its events alone.
 
 The record holds every answer the law took: the response with its calls, each read's answer, each failed try.
-`rederive` puts those through the very code that judged live (`domain/evaluation.py`) and compares each event
-that must follow with the one that stands there. The first that differs is a `Divergence`. It needs no
-evidence: what a rule looks at is in the record.
+`rederive` puts those through the very code that judged live (`domain/evaluation.py`). Where that code would
+make an event, it is given the one that stands next in the record, if that has the class and the fields it
+asks for; the first that does not is a `Divergence`. It needs no evidence: what a rule looks at is in the
+record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from .admission import over_limit
-from .evaluation import Evaluation, answer, fail, grants_fault, hear, interrupt, open_turn
+from .admission import misjudged_length
+from .evaluation import (
+    E,
+    Evaluation,
+    P,
+    answer,
+    built,
+    fail,
+    grants_fault,
+    hear,
+    interrupt,
+    open_turn,
+)
 from .events import (
     EvaluationFailed,
     EvaluationOpened,
@@ -23,21 +36,11 @@ from .events import (
     ReadAnswered,
     ToolChoiceDeclined,
 )
+from .reads import lines_fault
 from .streams import StreamName
 from .tools import SUBMIT_VERDICT
 
-_MISSING: Final = ReadAnswered(
-    turn=1,
-    call=0,
-    tool="-",
-    target="",
-    key="0" * 64,
-    result="0" * 64,
-    lines=None,
-    cut=False,
-    error=True,
-    blob=None,
-)
+_TRIES: Final = (ModelCallFailed, ToolChoiceDeclined)
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,16 @@ class _Recorded:
     def peek(self) -> Event | None:
         return self.events[self.at] if self.at < len(self.events) else None
 
-    def take(self, expected: Event) -> None:
-        """The next event must be `expected`."""
+    def make(self, kind: Callable[P, E], /, *args: P.args, **fields: P.kwargs) -> E:
+        """The next event, which must be of this class and have these fields (`evaluation.Make`).
+
+        What stands there was validated when it was read, so one that is equal need not be built again.
+        """
         found = self.peek()
-        if type(found) is not type(expected) or found.__dict__ != expected.__dict__:
-            raise _Diverged(self.at + 1, *_difference(expected, found))
-        self.at += 1
+        if type(found) is kind and found.__dict__ == fields:
+            self.at += 1
+            return found  # type: ignore[return-value]
+        raise _Diverged(self.at + 1, *_difference(kind(*args, **fields), found))
 
     def refuse(self, expected: str) -> _Diverged:
         found = self.peek()
@@ -91,6 +98,7 @@ def rederive(name: StreamName, events: Sequence[Event]) -> Evaluation | Divergen
             _turn(evaluation, recorded)
     except _Diverged as diverged:
         return diverged.divergence
+    evaluation.make = built
     return evaluation
 
 
@@ -113,19 +121,17 @@ def _opened(name: StreamName, recorded: _Recorded) -> Evaluation:
     if fault is not None:
         raise _Diverged(1, "the tools of the law", fault)
     recorded.at = 1
-    return Evaluation(opened)
+    return Evaluation(opened, make=recorded.make)
 
 
 def _turn(evaluation: Evaluation, recorded: _Recorded) -> None:
     found = recorded.peek()
     if isinstance(found, EvaluationFailed) and found.cause == "interrupted":
-        for event in interrupt(evaluation):
-            recorded.take(event)
+        interrupt(evaluation)
         return
     if evaluation.opened.prompt is None or evaluation.opened.criteria is None:
         raise recorded.refuse("interrupted: a judge without prompt and criteria never ran")
-    for event in open_turn(evaluation):
-        recorded.take(event)
+    open_turn(evaluation)
     tries = _failed_tries(evaluation, recorded)
     responded = recorded.peek()
     if isinstance(responded, EvaluationFailed):
@@ -133,44 +139,41 @@ def _turn(evaluation: Evaluation, recorded: _Recorded) -> None:
             raise recorded.refuse(
                 "ModelResponded, or the tries that failed, asked again where declined"
             )
-        for event in fail(evaluation, tries)[len(tries) :]:
-            recorded.take(event)
+        fail(evaluation, tries)
         return
     if not isinstance(responded, ModelResponded):
         raise recorded.refuse("ModelResponded")
     _response_follows(evaluation, responded, tries, recorded)
+    recorded.at += 1
     turn = hear(evaluation, responded)
-    following: list[Event]
-    try:
+    with suppress(StopIteration):
         place, read = next(turn)
-        # What was said before the first read is compared when the turn is whole; the answers in between
-        # stand where the law puts them, so each is found by looking ahead. Where none is left, one that
-        # stands nowhere takes its place, so that the comparison names where it is missing.
-        ahead = recorded.at
         while True:
-            ahead, answered = _next_answer(recorded, ahead)
-            expected = answer(
+            found = recorded.peek()
+            if not isinstance(found, ReadAnswered):
+                raise recorded.refuse(ReadAnswered.kind())
+            fault = lines_fault(read, found.lines, error=found.error)
+            if fault is not None:
+                raise _Diverged(recorded.at + 1, fault, f"{found.lines}")
+            answered = answer(
                 read,
                 turn=evaluation.turn,
                 call=place,
-                result=answered.result,
-                lines=answered.lines,
-                cut=answered.cut,
-                error=answered.error,
-                blob=answered.blob,
+                result=found.result,
+                lines=found.lines,
+                cut=found.cut,
+                error=found.error,
+                blob=found.blob,
+                make=recorded.make,
             )
-            place, read = turn.send(expected)
-    except StopIteration as stop:
-        following = stop.value
-    for event in following:
-        recorded.take(event)
+            place, read = turn.send(answered)
 
 
 def _failed_tries(
     evaluation: Evaluation, recorded: _Recorded
 ) -> list[ModelCallFailed | ToolChoiceDeclined]:
     tries: list[ModelCallFailed | ToolChoiceDeclined] = []
-    while isinstance(found := recorded.peek(), ModelCallFailed | ToolChoiceDeclined):
+    while isinstance(found := recorded.peek(), _TRIES):
         if found.turn != evaluation.turn or found.try_number != len(tries) + 1:
             raise recorded.refuse(f"try {len(tries) + 1} of turn {evaluation.turn}")
         if isinstance(found, ToolChoiceDeclined) and (
@@ -197,9 +200,9 @@ def _response_follows(
         responded.calls_total > len(responded.calls) and len(responded.calls) < 64
     ):
         raise recorded.refuse("all of the first 64 calls")
-    place = over_limit(responded.calls)
+    place = misjudged_length(responded.calls)
     if place is not None:
-        raise recorded.refuse(f"call {place} withheld, being over a limit")
+        raise recorded.refuse(f"call {place} withheld exactly where it is over a limit")
     declined = any(isinstance(t, ToolChoiceDeclined) for t in tries)
     if responded.tool_choice_sent != (evaluation.withdrawn and not declined):  # rules 2, 9
         raise recorded.refuse("tool_choice sent exactly where it was asked for and not declined")
@@ -211,14 +214,6 @@ def _response_follows(
         honoured = {False, responded.calls_total > len(responded.calls)}
     if responded.tool_choice_honoured not in honoured:
         raise recorded.refuse("whether tool_choice was honoured, exactly where it was asked for")
-
-
-def _next_answer(recorded: _Recorded, ahead: int) -> tuple[int, ReadAnswered]:
-    for at in range(ahead, len(recorded.events)):
-        event = recorded.events[at]
-        if isinstance(event, ReadAnswered):
-            return at + 1, event
-    return len(recorded.events), _MISSING
 
 
 def _difference(expected: Event, found: Event | None) -> tuple[str, str]:

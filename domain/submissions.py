@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from .canonical import DuplicateKey, decode_foreign, escaped_bytes
 from .events import Call, RefusalReason, RejectionReason, Severity, Withheld
@@ -17,6 +17,9 @@ from .reads import Read, ReadMemory
 from .tools import READ_TOOLS, SEVERITIES
 
 Broken = Literal["arguments_not_json", "arguments_not_object", "arguments_duplicate_keys"]
+
+
+_BLANKS: Final = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def read_verdict(call: Call) -> Verdict | Rejection:
     if not isinstance(severity, str):
         return Rejection("severity", "expected pass, warn or blocker")
     # ASCII only: str.lower would make a Kelvin sign a k.
-    severity = severity.strip(" \t\r\n")
+    severity = severity.strip(_BLANKS)
     if severity.isascii():
         severity = severity.lower()
     if severity not in SEVERITIES:
@@ -68,7 +71,8 @@ def read_verdict(call: Call) -> Verdict | Rejection:
         return Rejection("justification", "expected Unicode text without lone surrogates")
     if length > JUSTIFICATION_BYTES_MAX:
         return Rejection("justification", f"expected at most {JUSTIFICATION_BYTES_MAX} bytes")
-    if not justification.strip():
+    # The blanks of the law, named, as Unicode's grow with its versions.
+    if not justification.strip(_BLANKS):
         return Rejection("justification", "expected words, found blanks")
     return Verdict(cast(Severity, severity), justification)
 
@@ -102,7 +106,10 @@ def read_call(
 
 def _withheld(call: Call, *, arguments: bool = True) -> Literal["over_limit", "not_unicode"] | None:
     texts = (call.name, call.id, call.arguments) if arguments else (call.name, call.id)
-    return next((text.why for text in texts if isinstance(text, Withheld)), None)
+    for text in texts:
+        if type(text) is Withheld:
+            return text.why
+    return None
 
 
 def _object(text: str) -> tuple[dict[str, Any], Broken | None]:

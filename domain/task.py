@@ -22,7 +22,7 @@ is asked both before an append and by whoever checks a record. Pure.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from .events import (
     AttemptClosed,
@@ -40,7 +40,7 @@ from .events import (
     TaskHalted,
     TaskOpened,
 )
-from .quorum import CANONICAL, PANEL_HALTS, decided, halt_reason, outcome
+from .quorum import CANONICAL, PANEL_HALTS, decided, outcome, panel_halt
 
 Stage = Literal[
     "unopened",
@@ -56,6 +56,14 @@ Stage = Literal[
     "completed",
 ]
 Status = Literal["open", "blocked", "completed"]
+
+_DUE: Final[dict[Stage, str]] = {
+    "decided_halt": "TaskHalted",
+    "decided_escalate": "TaskHalted",
+    "halted": "AttemptClosed",
+    "passed": "AttemptClosed",
+    "finishing": "TaskCompleted",
+}
 
 
 @dataclass
@@ -76,6 +84,11 @@ class Task:
     engine_halt: HaltType | None = None
     coder_dispatches: int = 0
     outcomes: list[tuple[int, Outcome]] = field(default_factory=list)
+
+    @property
+    def due(self) -> str | None:
+        """The type of the event that is stored in one go with the newest, or None where all is said."""
+        return _DUE.get(self.stage)
 
     def objection(self, event: Event) -> str | None:
         """Why `event` may not come next, or None. Digests and heads are for whoever has the records."""
@@ -142,7 +155,7 @@ class Task:
             case ResolutionRecorded():
                 self.resolution = event
                 if event.decision == "proceed":
-                    self.status = "open"
+                    self.status, self.halted = "open", None
                     self._go_on(event.phase)
                 else:
                     self.stage = "halted"
@@ -214,14 +227,10 @@ class Task:
         if self.stage in ("decided_halt", "decided_escalate") and self.decided is not None:
             if event.decided != self.decided_digest or event.phase != self.decided.phase:
                 return "a panel's halt names the record that decided it"
-            if self.stage == "decided_escalate":
-                raw = "escalated"
-            else:
-                errors = any(b.error for b in self.decided.ballots) or not self.decided.ballots
-                raw = "validator_error" if errors else "blocked"
-            if event.raw_halt_type != raw:
-                return f"raw halt type: the panel's ballots make it {raw}"
-            if event.reason != halt_reason(self.decided):
+            expected = panel_halt(self.decided, self.decided_digest)
+            if event.raw_halt_type != expected.raw_halt_type:
+                return f"raw halt type: the panel's ballots make it {expected.raw_halt_type}"
+            if event.reason != expected.reason:
                 return "reason: not the one that follows from the ballots"
             return None
         if self.stage not in ("working", "passed"):

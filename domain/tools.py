@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
 from .canonical import encode
@@ -46,6 +46,11 @@ class Tool:
     arguments: tuple[Argument, ...]
     phases: frozenset[str] = frozenset({"pre_execute", "post_execute"})
 
+    @cached_property
+    def by_name(self) -> Mapping[str, Argument]:
+        """Each argument by its name."""
+        return {argument.name: argument for argument in self.arguments}
+
     def defaults(self) -> dict[str, str | int]:
         """The arguments a caller may leave out, with the value that then holds."""
         return {a.name: a.default for a in self.arguments if a.default is not None}
@@ -56,10 +61,8 @@ class Tool:
         A null counts as left out. The answer depends on nothing but the two values, so that a later
         reader of the record comes to the same words.
         """
-        known = {a.name: a for a in self.arguments}
-        for name in sorted(arguments):
-            if name not in known:
-                return "an argument that this tool does not take"
+        if not arguments.keys() <= self.by_name.keys():
+            return "an argument that this tool does not take"
         for argument in self.arguments:
             value = arguments.get(argument.name)
             if value is None:

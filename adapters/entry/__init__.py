@@ -13,9 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .adapters.attempt import Attempt, Judge, Panel, Seat
-    from .adapters.ledger import Ledger
-    from .domain.errors import CausebookError
+    from .adapters.attempt import Attempt
+    from .adapters.ledger import Ledger, TaskHandle
+    from .adapters.panel import Panel
+    from .adapters.seat import Judge, Seat
+    from .domain.errors import Busy, CausebookError, Denied, Misuse, VersionConflict
+    from .domain.events import PanelDecided, WorkspaceFacts
     from .domain.ports import (
         Model,
         ModelFault,
@@ -31,31 +34,42 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Attempt": "adapters.attempt",
+    "Busy": "domain.errors",
     "CausebookError": "domain.errors",
-    "Judge": "adapters.attempt",
+    "Denied": "domain.errors",
+    "Judge": "adapters.seat",
     "Ledger": "adapters.ledger",
+    "Misuse": "domain.errors",
     "Model": "domain.ports",
     "ModelFault": "domain.ports",
-    "Panel": "adapters.attempt",
+    "Panel": "adapters.panel",
+    "PanelDecided": "domain.events",
     "Read": "domain.reads",
     "ReadMemory": "domain.reads",
     "ReadResult": "domain.ports",
     "Repeat": "domain.reads",
     "Request": "domain.ports",
     "Response": "domain.ports",
-    "Seat": "adapters.attempt",
+    "Seat": "adapters.seat",
+    "TaskHandle": "adapters.ledger",
     "ToolCall": "domain.ports",
+    "VersionConflict": "domain.errors",
     "Workspace": "domain.ports",
+    "WorkspaceFacts": "domain.events",
 }
 
 __all__ = [
     "Attempt",
+    "Busy",
     "CausebookError",
+    "Denied",
     "Judge",
     "Ledger",
+    "Misuse",
     "Model",
     "ModelFault",
     "Panel",
+    "PanelDecided",
     "Read",
     "ReadMemory",
     "ReadResult",
@@ -63,8 +77,11 @@ __all__ = [
     "Request",
     "Response",
     "Seat",
+    "TaskHandle",
     "ToolCall",
+    "VersionConflict",
     "Workspace",
+    "WorkspaceFacts",
     "__version__",
 ]
 
@@ -74,3 +91,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'causebook' has no attribute {name!r}")
     return getattr(import_module(f".{home}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

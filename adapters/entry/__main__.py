@@ -1,5 +1,17 @@
-"""`python -m causebook` is the `causebook` command."""
+"""`python -m causebook` and `causebook`: the command, quiet on a Ctrl-C that comes while it is still loading."""
 
-from causebook.adapters.cli.main import run
+import sys
 
-run()
+
+def run() -> None:
+    """The entry point of `causebook`."""
+    try:
+        from causebook.adapters.cli.main import run as run_command
+
+        run_command()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    run()

@@ -7,7 +7,8 @@
 3. Only regular files are opened. A FIFO, socket or device is refused by its type, opening never blocks,
    and the type is checked again on the open descriptor.
 4. What is called `.git` is refused, and so is git's own directory under any other name: it holds
-   credentials, and history is read through the git tools. So is any other directory named as private.
+   credentials, and history is read through the git tools. So is a file or directory that
+   was named as private, also where it appears only later; to a walk it is not there at all.
 5. Hard links and mounts are the operator's doing; they are what they look like.
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ from typing import Final
 PATH_BYTES_MAX: Final = 4_096
 PARTS_MAX: Final = 128
 LINKS_MAX: Final = 40
+PRIVATE: Final = "private: neither git's own files nor the ledger and its keys are read"
 
 _OPEN_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 # O_PATH (Linux) passes through a directory that may be searched and not listed.
@@ -51,14 +53,30 @@ class Found:
 class Tree:
     """Opens what lies below a directory, and nothing else (rules 1 to 4).
 
-    `root` has its links resolved, `given` is how it was named; `private` are git's own directories, and
-    others that are nobody's to read.
+    `root` has its links resolved, `given` is how it was named; `git_dirs` are git's own directories,
+    `private` are files and directories that are nobody's to read.
     """
 
-    def __init__(self, root: Path, given: Path, private: Iterable[Path]) -> None:
+    def __init__(
+        self, root: Path, given: Path, git_dirs: Iterable[Path], private: Iterable[Path] = ()
+    ) -> None:
         self.root = os.fsencode(root)
         self._names = {self.root, os.fsencode(given)}
-        self._private = {(s.st_dev, s.st_ino) for s in (path.stat() for path in private)}
+        self._private = {(s.st_dev, s.st_ino) for s in (path.stat() for path in git_dirs)}
+        self._hidden = list[bytes]()
+        for path in private:
+            real = Path(os.path.realpath(path))
+            if real.is_relative_to(root):
+                self._hidden.append(os.fsencode(real.relative_to(root)))
+            # A directory is known under any name. A file comes and goes, and its inode serves the next.
+            with suppress(OSError):
+                status = real.stat()
+                if stat.S_ISDIR(status.st_mode):
+                    self._private.add((status.st_dev, status.st_ino))
+
+    def hides(self, path: bytes) -> bool:
+        """Whether a path below the root is that of what was named as private, or leads into it."""
+        return any(path == name or path.startswith(name + b"/") for name in self._hidden)
 
     def parts(self, path: str) -> list[bytes]:
         """The parts of a path that a model gave. Raises `Refused`."""
@@ -113,8 +131,10 @@ class Tree:
                         while len(held) > 1:
                             os.close(held.pop())
                     continue
-                held.append(self._enter(held[-1], name, mode))
                 names.append(name)
+                if self.hides(b"/".join(names)):
+                    raise Refused(PRIVATE)
+                held.append(self._enter(held[-1], name, mode))
                 if len(names) > PARTS_MAX:
                     raise Refused(f"deeper than {PARTS_MAX} directories")
                 if not stat.S_ISDIR(mode) and any(part not in (b"", b".") for part in todo):
@@ -132,7 +152,7 @@ class Tree:
         status = os.fstat(descriptor)
         if (status.st_dev, status.st_ino) in self._private:
             os.close(descriptor)
-            raise Refused("private: neither git's own files nor the ledger's keys are read")
+            raise Refused(PRIVATE)
         return descriptor
 
     @staticmethod
@@ -169,7 +189,7 @@ class Tree:
                     for entry in entries:
                         name = os.fsencode(entry.name)
                         path = here + b"/" + name if here else name
-                        if name.lower() == b".git":
+                        if name.lower() == b".git" or self.hides(path):
                             continue
                         if entry.is_dir(follow_symlinks=False):
                             todo.append(path)
@@ -194,7 +214,7 @@ class Tree:
             try:
                 with self.opened(parent.split(b"/"), follow=False) as (folder, _, _):
                     while path is not None and path.rpartition(b"/")[0] == parent:
-                        found = _look(folder, path)
+                        found = None if self.hides(path) else _look(folder, path)
                         if found is not None:
                             yield found
                         path = next(paths, None)

@@ -24,20 +24,28 @@ it where its index, refs and the like should be. That is looked for before each 
 while git answers is not noticed. A clone that borrows (`--shared`, `--reference`) can be judged after
 `git repack -a -d` and once that file is removed.
 
+Git does not hash what it reads, so the content of every blob that is shown, or made a difference of, is
+hashed here, and a forged one is an error (`checked.py`). Trees and commits are not hashed: whoever can write
+to `.git` can have an id of a commit show other files, names or authors, each under the blob id that it has.
+`git fsck` finds that. Nothing that merely repeats what the objects say is asked (`core.commitGraph`,
+`core.multiPackIndex`).
+
 Git 2.34 or later; never through a shell; bounded in bytes and in wall time (`process.py`).
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from .objects import Entry, blob_id, entries
+from .checked import CheckedBlobs, check_blobs
+from .comparison import Comparison, Hides
+from .objects import Entry, entries
 from .pointers import git_dir_of, pointed
 from .private import borrowed, environment, private_directory
 from .process import GitFailure, Output, run
@@ -54,10 +62,16 @@ _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 class NoRepository(GitFailure):
     """The root is not in the work tree of a usable git repository, or there is no git to ask.
 
-    `git_dirs` are the directories of one that is not usable: still git's own, and not to be shown.
+    `pointer` is the `.git` that is there all the same, and `git_dirs` are the directories of one that is
+    not usable: still git's own, and not to be shown.
     """
 
+    pointer: Path | None = None
     git_dirs: tuple[Path, ...] = ()
+
+
+class NoGit(NoRepository):
+    """There is a repository, and no git to ask about it."""
 
 
 class Repository:
@@ -83,20 +97,28 @@ class Repository:
         As git does, it looks upwards and stops at the border of the file system. Raises `NoRepository`, and
         `GitFailure` where git does not answer.
         """
-        device = root.stat().st_dev
+        device, stray = root.stat().st_dev, None
         for top in (root, *root.parents):
             if top.stat().st_dev != device:
                 break
             git_dir = git_dir_of(top)
             if git_dir is None:
+                if stray is None and os.path.lexists(top / ".git"):
+                    stray = top / ".git"
                 continue
             common = pointed(git_dir, "commondir") or git_dir
             try:
                 return cls._usable(root, top, git_dir, common, git, seconds_max)
             except NoRepository as error:
-                error.git_dirs = (git_dir, common)
+                error.pointer, error.git_dirs = top / ".git", (git_dir, common)
                 raise
-        raise NoRepository("not in the work tree of a git repository")
+        if stray is None:
+            raise NoRepository("not in the work tree of a git repository")
+        fault = NoRepository(
+            f"{shown_path(os.fsencode(stray))}: is no git repository and names none"
+        )
+        fault.pointer = stray
+        raise fault
 
     @classmethod
     def _usable(
@@ -109,7 +131,7 @@ class Repository:
         seconds_max: float,
     ) -> Repository:
         if git is None or not os.path.isabs(git) or not os.access(git, os.X_OK):
-            raise NoRepository("git is not installed")
+            raise NoGit("git is not installed")
         repository = cls(root, top, git_dir, common, git, seconds_max)
         if not repository._belongs():
             pointer = shown_path(os.fsencode(top / ".git"))
@@ -162,6 +184,7 @@ class Repository:
         cwd: Path,
         stdin: bytes = b"",
         bytes_max: int = LIST_BYTES_MAX,
+        take: Callable[[bytes], None] | None = None,
     ) -> Output:
         return run(
             [self._git, *arguments],
@@ -170,6 +193,7 @@ class Repository:
             stdin=stdin,
             bytes_max=bytes_max,
             seconds_max=self._seconds_max,
+            take=take,
         )
 
     def _private(self) -> AbstractContextManager[Path]:
@@ -184,15 +208,16 @@ class Repository:
         bytes_max: int = LIST_BYTES_MAX,
         whole: bool = True,
         extra: Mapping[str, str] | None = None,
+        take: Callable[[bytes], None] | None = None,
     ) -> Output:
-        """Run git in the private directory.
+        """Run git in the private directory. `take`: see `process.py`.
 
         Raises `GitFailure` where its exit code is not one of `codes`, or its answer must be `whole` and
         is longer than `bytes_max`.
         """
         settings = {"GIT_DIR": str(private), **(extra or {})}
         cwd = self.root if "GIT_WORK_TREE" in settings else private
-        output = self._run(arguments, settings, cwd, stdin, bytes_max)
+        output = self._run(arguments, settings, cwd, stdin, bytes_max, take)
         if output.cut:
             if whole:
                 raise GitFailure(f"git: answered more than {bytes_max:,} bytes")
@@ -245,20 +270,19 @@ class Repository:
             )
         return {path.rstrip(b"/") for path in output.data.split(b"\0") if path}
 
-    def staged(self, commit: str) -> bool:
-        """Whether the index differs from `commit` below the root. Raises `GitFailure`."""
+    def staged(self, commit: str, hides: Hides) -> bool:
+        """Whether the index differs from `commit` below the root, but for what is hidden."""
         below = ("--", self.prefix) if self.prefix else ()
         with self._private() as private:
-            output = self._ask(
-                private, "diff-index", "--cached", "--quiet", commit, *below, codes=(0, 1)
-            )
-        return output.code == 1
+            asked = ("diff-index", "--cached", "--name-only", "--no-renames", "-z", commit, *below)
+            paths = self._ask(private, *asked).data.split(b"\0")[:-1]
+        return not all(hides(path[len(self.prefix) :]) for path in paths)
 
-    def blob(self, blob: str, bytes_max: int) -> bytes:
-        """The first `bytes_max` bytes of an object's content. Raises `GitFailure`."""
+    def blob(self, blob: str, bytes_max: int) -> CheckedBlobs:
+        """One blob, hashed to its end, with the first `bytes_max` bytes of it. Raises `GitFailure`."""
         with self._private() as private:
-            asked = ("cat-file", "blob", blob)
-            return self._ask(private, *asked, bytes_max=bytes_max, whole=False).data
+            ask = functools.partial(self._ask, private)
+            return check_blobs(ask, [blob], self.object_format, bytes_max)
 
     def log(self, commit: str, count: int, bytes_max: int) -> Output:
         """The newest `count` commits that touch the root: id, author date, author, subject, a line each."""
@@ -272,46 +296,23 @@ class Repository:
                 whole=False,
             )
 
-    def diff(self, old: str, new: str, bytes_max: int) -> Output:
+    def diff(self, old: str, new: str, bytes_max: int, hides: Hides) -> Output:
         """A table of the files that differ between two commits or trees, then the patch."""
         with self._private() as private:
-            return self._diff(private, old, new, bytes_max)
+            return self._comparison(private).patch(old, new, bytes_max, hides)
 
     def diff_to(
-        self, old: str, files: Iterable[tuple[bytes, str, str | bytes]], bytes_max: int
+        self,
+        old: str,
+        files: Iterable[tuple[bytes, str, str | bytes]],
+        bytes_max: int,
+        hides: Hides,
     ) -> Output:
-        """The difference between `old` and `files`: (path below the root, mode, blob id or content).
-
-        Contents become objects of the private directory, so that git need not open a work tree, where a
-        path may change between its check and its use.
-        """
+        """The same, between `old` and `files`: (path below the root, mode, blob id or content)."""
         with self._private() as private:
-            lines = bytearray()
-            for path, mode, content in files:
-                if isinstance(content, bytes):
-                    content = self._store(private, content)
-                lines += f"{mode} {content}\t".encode() + self.prefix + path + b"\0"
-            # Apart from the real objects: writing one that exists there would touch its time stamp.
-            apart = {
-                "GIT_INDEX_FILE": str(private / "made-index"),
-                "GIT_OBJECT_DIRECTORY": str(private / "made"),
-            }
-            asked = ("update-index", "-z", "--index-info")
-            self._ask(private, *asked, stdin=bytes(lines), extra=apart)
-            tree = self._ask(private, "write-tree", "--missing-ok", extra=apart).data
-            return self._diff(private, old, tree.decode("ascii").strip(), bytes_max)
+            comparison = self._comparison(private)
+            return comparison.patch(old, comparison.tree_of(files), bytes_max, hides)
 
-    def _diff(self, private: Path, old: str, new: str, bytes_max: int) -> Output:
-        asked: list[str | bytes] = ["diff-tree", "-r", "-p", "-M", "--full-index", "--no-color"]
-        asked += ["--no-ext-diff", "--no-textconv", "--stat=120,100", "--stat-count=400"]
-        if self.prefix:
-            asked.append(b"--relative=" + self.prefix)
-        return self._ask(private, *asked, old, new, bytes_max=bytes_max, whole=False)
-
-    def _store(self, private: Path, content: bytes) -> str:
-        blob = blob_id(content, self.object_format)
-        folder = private / "made" / blob[:2]
-        folder.mkdir(exist_ok=True)
-        packed = zlib.compress(b"blob %d\0" % len(content) + content, 1)
-        (folder / blob[2:]).write_bytes(packed)
-        return blob
+    def _comparison(self, private: Path) -> Comparison:
+        ask = functools.partial(self._ask, private)
+        return Comparison(ask, private, self.object_format, self.prefix)

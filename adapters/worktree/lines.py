@@ -1,6 +1,8 @@
 """The lines of a file, found in one pass and in bounded memory. They end at LF and nowhere else.
 
-A file with a null byte near its beginning is binary and has no lines.
+A file with a null byte near its beginning is binary and has no lines. One that holds a private key is
+withheld (`withheld.py`), whichever lines are asked for. One that is too large to be read to its end is
+searched as far as it is read, and a little on, so that no part of a key is shown.
 """
 
 from __future__ import annotations
@@ -8,9 +10,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from .confined import Found, Tree
+from ...domain.ports import ReadResult
+from .confined import Found, Refused, Tree
 from .limits import Limits
 from .objects import blob_hasher
+from .text import noted, text_within
+from .withheld import AHEAD_BYTES, WITHHELD, KeySearch
 
 _BINARY_PROBE_BYTES = 8_000
 
@@ -27,6 +32,7 @@ class Scan:
     size: int
     binary: bool
     blob: str | None
+    holds_key: bool
 
 
 class _Wanted:
@@ -70,13 +76,14 @@ def scan_lines(
     whole = size <= limits.whole_bytes_max
     hasher = blob_hasher(size, object_format) if object_format and whole else None
     wanted, binary, stopped = _Wanted(start, end, limits.read_bytes_max), False, False
-    read, ends, last = 0, 0, b"\n"
+    read, ends, last, search = 0, 0, b"\n", KeySearch()
     # One byte more than the limit is read, to know whether the file goes on.
     while chunk := os.read(descriptor, min(limits.chunk_bytes, limits.scan_bytes_max + 1 - read)):
         binary = binary or (not read and b"\0" in chunk[:_BINARY_PROBE_BYTES])
         read += len(chunk)
         ends += chunk.count(b"\n")
         last = chunk[-1:]
+        search.feed(chunk)
         if hasher is not None:
             hasher.update(chunk)
         if not binary and not wanted.done:
@@ -84,6 +91,10 @@ def scan_lines(
         if (not whole and (binary or wanted.done)) or read > limits.scan_bytes_max:
             stopped = True
             break
+    ahead = AHEAD_BYTES if stopped else 0
+    while ahead > 0 and (chunk := os.read(descriptor, min(limits.chunk_bytes, ahead))):
+        search.feed(chunk)
+        ahead -= len(chunk)
     return Scan(
         kept=bytes(wanted.kept),
         short=stopped and not binary and not wanted.done,
@@ -91,7 +102,38 @@ def scan_lines(
         size=max(size, read) if stopped else read,
         binary=binary or b"\0" in wanted.kept,
         blob=hasher.hexdigest() if hasher is not None and not stopped and read == size else None,
+        holds_key=search.found,
     )
+
+
+def lines_of(
+    scan: Scan, start: int, end: int | None, blob: str | None, limits: Limits
+) -> ReadResult:
+    """The answer of a read for lines `start` to `end`. Raises `Refused` where there is none to give."""
+    if scan.holds_key:
+        raise Refused(WITHHELD)
+    if scan.binary:
+        return ReadResult(f"binary, {scan.size:,} bytes", blob=blob)
+    if not scan.kept and end is not None:
+        if scan.lines is None:
+            raise Refused(f"line {start} is past what is read, {limits.scan_bytes_max:,} bytes")
+        lines = f"{scan.lines:,} {'line' if scan.lines == 1 else 'lines'}"
+        raise Refused(f"has {lines}; line {start:,} is beyond the end")
+    of = "" if scan.lines is None else f" of {scan.lines:,}"
+    text, count, cut = text_within(scan.kept, limits.read_bytes_max, more=scan.short)
+    last = start + count - 1
+    if scan.short and count == scan.kept.count(b"\n"):
+        held = f"lines {start:,}-{last:,}" if count else f"a part of line {start:,}"
+        end_of = f"only the first {limits.scan_bytes_max:,} bytes of a file are read"
+        text = noted(text, f"[cut: {held}; {end_of}]")
+    elif cut and count:
+        note = f"[cut: lines {start:,}-{last:,}{of}; read the rest with read_file_lines]"
+        text = noted(text, note)
+    elif cut:
+        text = noted(
+            text, f"[cut: line {start:,}{of} is longer than {limits.read_bytes_max:,} bytes]"
+        )
+    return ReadResult(text, (start, last) if count else None, cut, blob=blob)
 
 
 def count_lines(found: Found, chunk_bytes: int) -> int:

@@ -45,6 +45,8 @@ _CONFIG = """\
 	protectNTFS = false
 	protectHFS = false
 	bigFileThreshold = 16m
+	commitGraph = false
+	multiPackIndex = false
 [extensions]
 	objectFormat = {object_format}
 {more}[attr]

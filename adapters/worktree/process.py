@@ -42,10 +42,12 @@ def run(
     stdin: bytes = b"",
     bytes_max: int,
     seconds_max: float,
+    take: Callable[[bytes], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Output:
     """Run one program in a process group of its own, keep at most `bytes_max` of what it writes.
 
+    `take` is handed all that it writes, as it comes; then nothing is kept, and time alone is the bound.
     `clock` gives seconds that only grow. Raises `GitFailure` where the program cannot be started, or where it
     still runs, or what it started still holds its output, after `seconds_max` (the group is killed).
     """
@@ -81,6 +83,8 @@ def run(
                         chunk = os.read(key.fd, _CHUNK_BYTES)
                         if not chunk:
                             ready.unregister(key.fileobj)
+                        elif key.data is kept and take is not None:
+                            take(chunk)
                         elif key.data is kept:
                             kept += chunk
                             cut = len(kept) > bytes_max

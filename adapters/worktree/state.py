@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...domain.ports import WorkspaceState
+from .comparison import Hides
 from .confined import Found, Refused, Tree
 from .git import Repository
 from .objects import GITLINK, SYMLINK, Entry, blob_hasher, blob_id
@@ -35,8 +36,10 @@ class Seen:
     blob: str | None
 
 
-def state_of(root: Path, repository: Repository | None, survey: Iterable[Seen]) -> WorkspaceState:
-    """What `GitWorkspace.describe` documents, of the files that `survey` brings.
+def state_of(
+    root: Path, repository: Repository | None, survey: Iterable[Seen], hides: Hides
+) -> WorkspaceState:
+    """What `GitWorkspace.describe` documents, of the files that `survey` brings, none of them hidden.
 
     Git is asked for HEAD before the first file is looked at.
     """
@@ -49,8 +52,8 @@ def state_of(root: Path, repository: Repository | None, survey: Iterable[Seen]) 
         clean = clean and entry is not None and (entry.mode, entry.id) == (seen.mode, seen.blob)
     if repository is None:
         return WorkspaceState(str(root), None, manifest.hexdigest(), False)
-    clean = clean and all(entry.mode == GITLINK for entry in held.values())
-    dirty = not clean or (commit is not None and repository.staged(commit))
+    clean = clean and all(e.mode == GITLINK or hides(path) for path, e in held.items())
+    dirty = not clean or (commit is not None and repository.staged(commit, hides))
     tree = manifest.hexdigest() if dirty or commit is None else None
     return WorkspaceState(str(root), commit, tree, dirty)
 

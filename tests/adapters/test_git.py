@@ -10,6 +10,7 @@ import shutil
 import stat
 import subprocess
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from causebook.adapters.worktree.limits import LIMITS, Limits
 from causebook.adapters.worktree.objects import EMPTY_TREE, blob_id
 from causebook.adapters.worktree.private import borrowed
 from causebook.adapters.worktree.process import GitFailure, run
-from causebook.domain.errors import Denied, Misuse, NoInput
+from causebook.domain.errors import BadData, Denied, Misuse, NoInput
 from causebook.domain.ports import ReadResult
 
 CANARY = "canary-5b1f0c6e-outside-the-root"
@@ -496,6 +497,24 @@ def test_a_bare_repository_or_a_missing_git_is_no_git(repo: Path, tmp_path: Path
     assert workspace.describe().tree
 
 
+def test_a_history_that_cannot_be_read_is_not_no_history(repo: Path, tmp_path: Path) -> None:
+    """Only where no `.git` is there may finished work be judged without its change."""
+    with pytest.raises(NoInput, match=r"(?m)^git: not found$") as missing:
+        GitWorkspace(repo / "sub", git="/nonexistent/git").default_base()
+    assert f"{repo}/.git" in missing.value.hint
+    (repo / ".git" / "config").write_text("[broken")
+    with pytest.raises(BadData, match="cannot read it"):
+        GitWorkspace(repo).default_base()
+    for number, content in enumerate([None, "gitdir: /nonexistent\n"]):
+        root = tmp_path / str(number)
+        root.mkdir()
+        with pytest.raises(Misuse, match="not in the work tree of a git repository"):
+            GitWorkspace(root).default_base()
+        (root / ".git").mkdir() if content is None else (root / ".git").write_text(content)
+        with pytest.raises(BadData, match=f"{root}/.git: is no git repository and names none"):
+            GitWorkspace(root).default_base()
+
+
 def test_a_git_directory_under_another_name_is_neither_read_nor_listed(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--separate-git-dir=store", ".")
     (tmp_path / "a").touch()
@@ -591,7 +610,7 @@ def test_a_repository_cannot_borrow_somebody_elses_objects(
             assert CANARY not in answer.text
             assert f"{thief}/.git/objects" in answer.text
         assert workspace.diff(f"{wanted}^", wanted).error
-    with pytest.raises(Misuse, match=r"expected a git repository: .*/objects"):
+    with pytest.raises(BadData, match=r"expected a git repository: .*/objects"):
         GitWorkspace(thief).resolve_ref(wanted)
     assert read(thief, "read_file", path="own.txt") == ReadResult("own\n", (1, 1))
     assert read(thief, "list_files").text == "own.txt\n"
@@ -828,6 +847,67 @@ def test_replaced_objects_do_not_show_another_history(repo: Path) -> None:
     git(repo, "commit", "-qam", "Forged")
     git(repo, "replace", "HEAD^", "HEAD")
     assert read(repo, "git_show", ref="HEAD^", path="a.txt").text == "one\ntwo\n"
+
+
+def forge(repo: Path, blob: str, content: bytes, kind: str = "blob") -> None:
+    """Write other content under the id of a blob: git reads it and sees nothing."""
+    path = repo / ".git" / "objects" / blob[:2] / blob[2:]
+    path.chmod(0o644)
+    path.write_bytes(zlib.compress(f"{kind} {len(content)}\0".encode() + content))
+
+
+@pytest.mark.parametrize("content", [b"uno\n", b"longer than it was\n", b""])
+def test_a_forged_blob_is_not_shown_under_the_id_of_the_genuine_one(
+    repo: Path, content: bytes
+) -> None:
+    blob = git(repo, "rev-parse", "HEAD^:a.txt")
+    forge(repo, blob, content)
+    assert git(repo, "show", "HEAD^:a.txt") == content.decode().strip(), "the trap is not armed"
+    workspace = GitWorkspace(repo)
+    for answer in (
+        workspace.read("git_show", {"ref": "HEAD^", "path": "a.txt"}),
+        workspace.read("read_diff_between_refs", {"ref1": "HEAD^", "ref2": "HEAD"}),
+        workspace.diff("HEAD^"),
+    ):
+        assert answer.error
+        assert (answer.blob, answer.lines) == (None, None)
+        assert (
+            answer.text
+            == f"error: git: object {blob}: is broken or forged: its content has another id"
+        )
+    assert not workspace.read("git_show", {"ref": "HEAD", "path": "a.txt"}).error
+
+
+def test_a_forged_blob_is_not_what_a_clean_file_is_compared_as(repo: Path) -> None:
+    """The file is what HEAD says; git would take its side of the difference from the forged object."""
+    forge(repo, git(repo, "rev-parse", "HEAD:a.txt"), b"harmless\n")
+    assert GitWorkspace(repo).diff("HEAD^").error
+    assert read(repo, "read_file", path="a.txt").text == "one\ntwo\n"
+
+
+def test_an_object_of_another_kind_or_none_is_not_taken_for_a_blob(repo: Path) -> None:
+    blob = git(repo, "rev-parse", "HEAD^:a.txt")
+    forge(repo, blob, b"one\n", "tag")
+    assert "error: git: " in read(repo, "git_show", ref="HEAD^", path="a.txt").text
+    (repo / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    assert read(repo, "read_diff_between_refs", ref1="HEAD^", ref2="HEAD").error
+
+
+def test_a_commit_graph_does_not_say_who_a_parent_is(repo: Path) -> None:
+    (repo / "a.txt").write_text("three\n")
+    git(repo, "commit", "-qam", "Third")
+    parent = git(repo, "rev-parse", "HEAD^")
+    git(repo, "commit-graph", "write", "--reachable")
+    graph = repo / ".git" / "objects" / "info" / "commit-graph"
+    graph.chmod(0o644)
+    raw = bytearray(graph.read_bytes())
+    tree = bytes.fromhex(git(repo, "rev-parse", "HEAD^{tree}"))
+    at = raw.index(tree, raw.index(bytes.fromhex(parent))) + len(tree)
+    raw[at : at + 4] = b"\x70\0\0\0"  # no parent
+    graph.write_bytes(raw)
+    assert git(repo, "log", "--format=%H").count("\n") == 0, "the trap is not armed"
+    assert GitWorkspace(repo).default_base() == parent
+    assert len(read(repo, "git_log").text.splitlines()) == 3
 
 
 def test_a_ref_that_never_answers_is_given_up(repo: Path) -> None:

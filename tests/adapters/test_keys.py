@@ -54,7 +54,8 @@ def test_a_key_for_each_role_in_files_of_their_owner_alone(tmp_path: Path) -> No
     finally:
         os.umask(before)
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
-    assert sorted(path.name for path in folder.path.iterdir()) == sorted(f"{r}.pem" for r in ROLES)
+    found = sorted(path.name for path in folder.path.iterdir())
+    assert found == sorted([".gitignore", *(f"{role}.pem" for role in ROLES)])
     for role in ROLES:
         status = folder.file_of(role).lstat()
         assert stat.S_ISREG(status.st_mode)
@@ -127,10 +128,43 @@ def test_a_folder_with_some_of_the_keys_is_refused_and_left_as_it_is(
         if role != kept:
             folder.file_of(role).unlink()
     before = (folder.path / f"{kept}.pem").read_bytes()
-    with pytest.raises(CannotCreate, match=f"found {kept}$"):
+    with pytest.raises(CannotCreate, match=f"(?m)found {kept}$"):
         folder.make()
-    assert [path.name for path in folder.path.iterdir()] == [f"{kept}.pem"]
+    assert {path.name for path in folder.path.iterdir()} == {".gitignore", f"{kept}.pem"}
     assert (folder.path / f"{kept}.pem").read_bytes() == before
+
+
+def tracked(root: Path) -> list[str]:
+    """What `git add -A` would have committed."""
+    for arguments in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True)
+    done = subprocess.run(["git", "ls-files"], cwd=root, check=True, capture_output=True, text=True)
+    return done.stdout.split()
+
+
+def test_git_add_all_commits_no_key(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    assert KeyFolder(tmp_path / "kz").make()
+    assert (tmp_path / "kz" / ".gitignore").read_text() == "*\n"
+    assert tracked(tmp_path) == ["a"]
+
+
+def test_a_folder_that_holds_more_than_keys_is_not_ignored_whole(tmp_path: Path) -> None:
+    """`init --keys .` in a repository must not make all of it vanish from git, and from the judges."""
+    (tmp_path / "a").touch()
+    assert KeyFolder(tmp_path).make()
+    assert tracked(tmp_path) == [".gitignore", "a"]
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_gitignore_that_is_there_is_left_as_it_is(tmp_path: Path, kind: str) -> None:
+    folder = KeyFolder(tmp_path / "keys")
+    folder.path.mkdir()
+    ignore = folder.path / ".gitignore"
+    ignore.symlink_to(tmp_path / "elsewhere") if kind == "link" else ignore.write_text("mine\n")
+    assert folder.make()
+    assert ignore.is_symlink() if kind == "link" else ignore.read_text() == "mine\n"
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_no_link_is_followed_to_write_a_key(tmp_path: Path) -> None:

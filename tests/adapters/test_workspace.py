@@ -186,6 +186,34 @@ def test_a_private_directory_is_neither_read_nor_listed_nor_in_the_digest(root: 
     assert workspace.describe() == bare
 
 
+def test_a_private_file_that_appears_later_is_not_there_either(root: Path) -> None:
+    """What SQLite writes beside a ledger comes and goes while judges read."""
+    (root / "a").write_text("x\n")
+    (root / "data").mkdir()
+    bare = GitWorkspace(root).describe()
+    names = ["ledger.db", "ledger.db-wal", "ledger.db.locks"]
+    workspace = GitWorkspace(root, private=[root / "data" / name for name in names])
+    for name in names[:2]:
+        (root / "data" / name).write_text(CANARY)
+    (root / "data" / names[2]).mkdir()
+    (root / "data" / names[2] / "x.lock").write_text(CANARY)
+    (root / "data" / "door").symlink_to("ledger.db")
+    for path in (
+        "ledger.db",
+        "ledger.db-wal",
+        "ledger.db.locks/x.lock",
+        "door",
+        "../data/ledger.db",
+    ):
+        refused(workspace.read("read_file", {"path": f"data/{path}"}), "private: ")
+    assert workspace.read("list_files", {}).text == "a\ndata/door\n"
+    assert "all: 2 files" in workspace.read("summarize_directory", {}).text
+    (root / "data" / "door").unlink()
+    assert workspace.describe() == bare
+    (root / "data" / "ledger.db2").write_text("of the work\n")
+    assert workspace.read("read_file", {"path": "data/ledger.db2"}).text == "of the work\n"
+
+
 LINKS = {"door": "../outside", "key": "../outside/secret.txt", "up": "..", "here": ".", "root": "/"}
 PARTS = st.sampled_from(
     ["..", ".", "", "a", "b.txt", "outside", "secret.txt", "proc/self/cwd", *LINKS]

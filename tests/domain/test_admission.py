@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from causebook.domain.admission import admit_fault, admit_response, label, over_limit
-from causebook.domain.canonical import INTEGER_MAX
+from causebook.domain.admission import admit_fault, admit_response, label, misjudged_length
+from causebook.domain.canonical import INTEGER_MAX, escaped_bytes
 from causebook.domain.events import (
     AttemptClosed,
     Ballot,
@@ -33,6 +33,7 @@ from causebook.domain.events import (
     WorkspaceFacts,
 )
 from causebook.domain.evidence import response_bytes, response_from
+from causebook.domain.limits import NAME_BYTES_MAX
 from causebook.domain.ports import ModelFault, Response, ToolCall
 from causebook.domain.quorum import decided, halt_reason
 from causebook.domain.reads import normalise
@@ -133,7 +134,7 @@ def test_the_limits_are_those_of_the_account_and_a_record_never_stands_over_one(
 ) -> None:
     for step in script.steps:
         responded = admit(*step.response.calls)
-        assert over_limit(responded.calls) is None
+        assert misjudged_length(responded.calls) is None
         said = [(c.id, c.name, c.arguments) for c in step.response.calls[:64]]
         for call, expected in zip(responded.calls, within_limits(said), strict=True):
             for found, text in zip((call.id, call.name, call.arguments), expected, strict=True):
@@ -164,7 +165,7 @@ def test_a_recorded_call_over_a_limit_is_found(
     data["calls"] = [
         {"id": i, "name": name, "arguments": text, "was_object": False} for i, name, text in calls
     ]
-    assert over_limit(ModelResponded.model_validate(data).calls) == place
+    assert misjudged_length(ModelResponded.model_validate(data).calls) == place
 
 
 # ── what is kept ───────────────────────────────────────────────────────────────────────────────────
@@ -225,7 +226,11 @@ def test_counts_stay_within_what_every_reader_keeps_exact(said: int | None, kept
 @given(text=st.text(st.characters(), max_size=200) | st.just("\ud800" * 200))
 def test_another_partys_name_becomes_a_label_of_unicode_text(text: str) -> None:
     found = label(text)
-    assert len(found) == min(len(text), 128)
+    # As long as it can be: a character more would not fit, or was not there.
+    assert (escaped_bytes(found) or 0) <= NAME_BYTES_MAX
+    if len(found) < min(len(text), NAME_BYTES_MAX):
+        following = text[len(found)].encode("utf-8", "replace").decode()
+        assert (escaped_bytes(found + following) or 0) > NAME_BYTES_MAX - 6
     found.encode()
     for kept, said in zip(found, text, strict=False):
         assert kept == ("\ufffd" if "\ud800" <= said <= "\udfff" else said)
@@ -384,7 +389,7 @@ def test_the_largest_panel_fits_when_it_decides_and_its_halt_names_every_judge()
     )
     worst = decided(ATTEMPT, "post_execute", "unanimous", (ballot,) * 32)
     assert isinstance(worst, PanelDecided)
-    assert worst.counts == Counts(pass_=0, warn=0, blocker=32, total=32)
+    assert worst.counts == Counts.model_validate({"pass": 0, "warn": 0, "blocker": 32, "total": 32})
     assert size(worst) > 20_000
     halted = TaskHalted(
         attempt=ATTEMPT,

@@ -8,10 +8,13 @@ from causebook import (
     Ledger,
     Model,
     ModelFault,
+    PanelDecided,
     ReadMemory,
     ReadResult,
     Request,
     Response,
+    Seat,
+    TaskHandle,
     ToolCall,
     Workspace,
 )
@@ -24,21 +27,28 @@ def engine(model: Model, workspace: Workspace) -> str:
             attempt = ledger.task("T-1", spec="Fix the login").start_attempt()
             attempt.dispatch_coder("my-coder", brief="Do it.")
             judges = [Judge("security", "my-model", ["No secrets."], tools=["read_file"])]
-            panel = attempt.convene("post_execute", "any", judges)
-            seat = panel.open("security")
-            while (request := seat.next_request()) is not None:
-                try:
-                    response: Response = model.complete(request)
-                except ModelFault as fault:
-                    seat.fail([(fault, False)])
-                    continue
-                for read in seat.respond(response):
-                    result: ReadResult = workspace.read(read.tool, read.arguments)
-                    seat.answer(result)
-            return panel.decide().action
+            with attempt.convene("post_execute", "any", judges) as panel:
+                seat: Seat = panel.open("security")
+                while (request := seat.next_request()) is not None:
+                    try:
+                        response: Response = model.complete(request)
+                    except ModelFault as fault:
+                        seat.fail([(fault, False)])
+                        continue
+                    for read in seat.respond(response):
+                        result: ReadResult = workspace.read(read.tool, read.arguments)
+                        seat.answer(result)
+                decided: PanelDecided = panel.decide()
+                return decided.action
     except CausebookError as error:
         code: int = error.exit_code
         return f"{error.message} {error.hint} {code}"
+
+
+def operator(task: TaskHandle) -> str:
+    """What is left after a crash and after an escalation."""
+    task.take_over()
+    return task.resolve("proceed", name="Ada Example", meaning="I accept the warning").decision
 
 
 def coder(memory: ReadMemory, turn: int) -> int | None:

@@ -1,0 +1,211 @@
+"""What a snapshot of a ledger answers, whichever store it is of.
+
+Rows of the wrong shape are handed out as well as they can be, and noted in `anomalies`: see `snapshot.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, LiteralString, Self
+
+from ...domain.limits import EVIDENCE_BYTES_MAX
+from .port import EvidenceRow, Position, ProjectionRow, Row
+from .shared import position_of, prefix_end, projection_row
+
+ANOMALIES_MAX = 1000
+BATCH_ROWS = 2000
+_BODY_BYTES_MAX = EVIDENCE_BYTES_MAX + 2**20
+"""Of evidence as it is packed: what cannot be packed grows by less than that."""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What the snapshot holds, in numbers of rows; `projections` by the name of a projection."""
+
+    records: int
+    evidence: int
+    projections: dict[str, int]
+
+
+class Snapshot(ABC):
+    """A ledger as it stood at one moment. `location` may be shown to anybody.
+
+    `anomalies` grows while rows are read: one line for each value of a wrong type, at most `ANOMALIES_MAX`
+    and a last line that says so. Every method raises `BadData`, `IOFailure` or `StoreUnavailable` where
+    reading fails.
+    """
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self.anomalies: list[str] = []
+
+    @abstractmethod
+    def rows(self, after: int = 0) -> Iterator[tuple[int, Row]]:
+        """(row id, row) in commit order, streamed, from the first row id above `after`.
+
+        `after=0` begins with the first row, even where somebody gave a row an id of 0 or less.
+        """
+
+    @abstractmethod
+    def count(self) -> int:
+        """How many records there are."""
+
+    @abstractmethod
+    def index_faults(self) -> list[str]:
+        """Where an index does not hold what its table holds, one line each, the first few."""
+
+    @abstractmethod
+    def check_unchanged(self) -> None:
+        """Raise `IOFailure` where the file was changed while it was read; leaving the `with` does so too."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def _select(
+        self,
+        query: LiteralString,
+        parameters: tuple[object, ...] = (),
+        *,
+        batch: int = BATCH_ROWS,
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query whose parameters are written `?` and whose tables carry no schema.
+
+        `batch` rows at most are in memory at once.
+        """
+
+    def stream(self, name: str) -> list[Row]:
+        """The rows of one stream, by version."""
+        found = self._select(
+            "SELECT originator_id, originator_version, topic, state FROM stored_events"
+            " WHERE originator_id = ? ORDER BY originator_version",
+            (name,),
+        )
+        return [self._row(f"stream {name!r}", row) for row in found]
+
+    def streams(self, prefix: str = "") -> list[str]:
+        """The names of the streams that begin with `prefix`, sorted by code point."""
+        end = prefix_end(prefix)
+        query = "SELECT DISTINCT originator_id FROM stored_events WHERE originator_id >= ?"
+        if end is None:
+            found = self._select(f"{query} ORDER BY originator_id", (prefix,))
+        else:
+            query += " AND originator_id < ? ORDER BY originator_id"
+            found = self._select(query, (prefix, end))
+        return [self._text("a stream's name", name) for (name,) in found]
+
+    def evidence(self, commitment: str) -> EvidenceRow | None:
+        return next(self.evidence_items([commitment]), None)
+
+    def evidence_items(self, commitments: Sequence[str]) -> Iterator[EvidenceRow]:
+        """The evidence rows of a few commitments, in any order, those that are there.
+
+        One query for all: over a connection, one each would cost more than everything else of a check.
+        """
+        marks = ", ".join("?" * len(commitments))
+        # The length first: a body beyond what a reader unpacks is not fetched.
+        query = (
+            "SELECT commitment, salt, task, length(body), CASE WHEN length(body) <= ? THEN body END"  # noqa: S608
+            f" FROM evidence WHERE commitment IN ({marks})"
+        )
+        values = (_BODY_BYTES_MAX, *commitments)
+        for commitment, salt, task, length, body in self._select(query, values, batch=1):
+            where = f"evidence {commitment}"
+            if isinstance(length, int) and length > _BODY_BYTES_MAX:
+                self._anomaly(
+                    f"{where}: body: expected at most {_BODY_BYTES_MAX} bytes, found {length}"
+                )
+                body = b""
+            yield EvidenceRow(
+                self._text(where, commitment),
+                self._bytes(f"{where}: salt", salt),
+                self._text(f"{where}: task", task),
+                self._bytes(f"{where}: body", body),
+            )
+
+    def evidence_commitments(self) -> Iterator[tuple[str, str]]:
+        """(commitment, task) of every evidence row, by commitment."""
+        query = "SELECT commitment, task FROM evidence ORDER BY commitment"
+        for commitment, task in self._select(query):
+            yield self._text("a commitment", commitment), self._text("evidence: task", task)
+
+    def position(self, projection: str) -> Position | None:
+        query = "SELECT version, row_id, digest FROM projection_positions WHERE projection = ?"
+        found = next(self._select(query, (projection,)), None)
+        return None if found is None else position_of(*found)
+
+    def projected(self, projection: str, key: str | None = None) -> Iterator[ProjectionRow]:
+        """The rows of a projection, by key; one row where `key` is given."""
+        query = "SELECT key, value FROM projection_rows WHERE projection = ?"
+        if key is None:
+            found = self._select(f"{query} ORDER BY key", (projection,))
+        else:
+            found = self._select(f"{query} AND key = ?", (projection, key))
+        return (projection_row(*row) for row in found)
+
+    def inventory(self) -> Inventory:
+        query = "SELECT projection, count(*) FROM projection_rows GROUP BY projection ORDER BY 1"
+        projections = {self._text("a projection", name): n for name, n in self._select(query)}
+        (evidence,) = next(self._select("SELECT count(*) FROM evidence"))
+        return Inventory(records=self.count(), evidence=evidence, projections=projections)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self.check_unchanged()
+        finally:
+            self.close()
+
+    def _row(self, where: str, columns: tuple[Any, ...]) -> Row:
+        """A row whose columns may be anything: stream, version, type and record."""
+        stream, version, label, record = columns
+        return Row(
+            self._text(f"{where}: originator_id", stream),
+            self._int(f"{where}: originator_version", version),
+            self._text(f"{where}: topic", label),
+            self._bytes(f"{where}: state", record),
+        )
+
+    def _text(self, where: str, value: object) -> str:
+        if isinstance(value, str):
+            return value
+        self._note(where, "text", value)
+        if isinstance(value, bytes):
+            return value.decode(errors="backslashreplace")
+        return "" if value is None else str(value)
+
+    def _int(self, where: str, value: object) -> int:
+        if isinstance(value, int):
+            return value
+        self._note(where, "an integer", value)
+        try:
+            return int(value)  # type: ignore[call-overload, no-any-return]
+        except (TypeError, ValueError, OverflowError):
+            return -1
+
+    def _bytes(self, where: str, value: object) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        self._note(where, "bytes", value)
+        return b"" if value is None else str(value).encode(errors="backslashreplace")
+
+    def _note(self, where: str, expected: str, value: object) -> None:
+        found = "NULL" if value is None else type(value).__name__
+        self._anomaly(f"{where}: expected {expected}, found {found}")
+
+    def _anomaly(self, line: str) -> None:
+        if len(self.anomalies) < ANOMALIES_MAX:
+            self.anomalies.append(line)
+        elif len(self.anomalies) == ANOMALIES_MAX:
+            self.anomalies.append(f"and more than these {ANOMALIES_MAX}")
