@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -135,3 +135,13 @@ def login_url(postgres_database: str) -> str:
     """The URL of the test's database for a role that has to give the password `LOGIN_PASSWORD`."""
     host, _, name = postgres_database.partition("@")[2].partition("/")
     return postgres_url(unquote(host), name, user=LOGIN_USER, password=LOGIN_PASSWORD)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where everything can be had, nothing is skipped: under CI a skip is a failure that says why."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome, report.longrepr = "failed", f"{report.nodeid}: {reason}, and CI skips nothing"
+    return report

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -301,12 +302,31 @@ def test_special_files_never_block_and_are_refused(root: Path) -> None:
     assert GitWorkspace(root).describe().tree == hashlib.sha256().hexdigest()
 
 
-def test_a_file_that_may_not_be_read_is_an_answer(root: Path) -> None:
-    (root / "shut").write_text(CANARY)
-    (root / "shut").chmod(0)
-    if os.geteuid() == 0:
-        pytest.skip("modes stop nothing for root")
-    refused(read(root, "read_file", path="shut"), "permission denied")
+def test_a_file_that_may_not_be_read_is_an_answer() -> None:
+    # Not below pytest's own folder, which nobody but its owner may enter.
+    with tempfile.TemporaryDirectory() as made:
+        root = Path(made)
+        root.chmod(0o755)
+        (root / "shut").write_text(CANARY)
+        (root / "shut").chmod(0)
+        (root / "open").write_text("here\n")
+        workspace = GitWorkspace(root)
+        with as_nobody():
+            assert workspace.read("read_file", {"path": "open"}).text == "here\n"
+            refused(workspace.read("read_file", {"path": "shut"}), "permission denied")
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Modes stop nothing for root, so it is somebody else meanwhile."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def test_a_file_that_vanishes_and_comes_back_is_read_or_missed(root: Path) -> None:
