@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from ..domain.events import Event, EvidenceErased
 from ..domain.evidence import commitments_of
-from ..domain.streams import task_stream
-from .findings import DIFFERS, TAMPERED, Check, counted
+from ..domain.streams import evaluations_prefix, task_stream
+from .findings import DIFFERS, TAMPERED, UNLAWFUL, Check, counted
 from .reading import Source, evidence_fault
 
 _ROWS_AT_ONCE: Final = 64
@@ -36,19 +37,40 @@ class EvidenceIndex:
             # The first to name it is the place reported: a panel's brief is named by each of its judges.
             self._named.setdefault(bytes.fromhex(commitment), (stream, version))
 
-    def erase(self, event: EvidenceErased) -> None:
-        """Note what a named person erased: streams of that task alone."""
+    def erase(
+        self, event: EvidenceErased, place: str, heads: Mapping[str, tuple[int, str]]
+    ) -> None:
+        """Note what a named person erased: streams of that task, as far as they had come by then.
+
+        What is recorded later cannot have been erased before, so a claim to it is unlawful and covers none
+        of it. `heads`: stream to (version, digest) when the erasure was recorded, at `place`.
+        """
         for gone in event.streams:
             own = gone.stream == task_stream(event.task)
-            if own or gone.stream.startswith(f"evaluation/{event.task}/"):
-                self._erased[gone.stream] = max(gone.version, self._erased.get(gone.stream, 0))
+            if not own and not gone.stream.startswith(evaluations_prefix(event.task)):
+                expected = f"streams of task {event.task} alone"
+                self.check.find(place, expected, gone.stream, UNLAWFUL)
+                continue
+            newest, _ = heads.get(gone.stream, (0, ""))
+            if gone.version > newest:
+                expected = f"{gone.stream} up to v{newest}, its newest record then"
+                self.check.find(place, expected, f"v{gone.version}", UNLAWFUL)
+            erased = min(gone.version, newest)
+            self._erased[gone.stream] = max(erased, self._erased.get(gone.stream, 0))
 
     def finish(self, source: Source) -> None:
         """Read every evidence row that a record names once, and answer the check."""
         items, surplus = len(self._named), 0
         asked: dict[str, Place] = {}
+        last, last_place = "", None
         for commitment, task in source.evidence_commitments():
+            if commitment == last:
+                # Whoever asks for it may be given either.
+                if last_place is not None:
+                    self._find(commitment, last_place, "one row", "a second", TAMPERED)
+                continue
             place = self._named.pop(_key(commitment), None)
+            last, last_place = commitment, place
             if place is None:
                 surplus += 1
                 continue

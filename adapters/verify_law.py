@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..domain.canonical import encode
+from ..domain.evaluation import opening
 from ..domain.events import (
     AttemptClosed,
     AttemptStarted,
@@ -95,8 +96,8 @@ class Law:
             self._diverge(stream, version, "nothing after what closed it", event.kind())
             return
         heard.events.append(event)
-        if isinstance(event, VerdictGiven | EvaluationFailed):
-            failed = isinstance(event, EvaluationFailed)
+        if type(event) is VerdictGiven or type(event) is EvaluationFailed:
+            failed = type(event) is EvaluationFailed
             heard.closing = _Closing(version, digest, event.severity, failed)
             self._derive(stream, heard)
             heard.events = None
@@ -155,6 +156,11 @@ class Law:
     def finish(self) -> None:
         """Derive what is still open, and answer the check."""
         for work in self._tasks.values():
+            task = task_stream(work.task.task)
+            if work.task.due is not None and task not in self.damaged:
+                version, _ = self.heads[task]
+                expected = f"{work.task.due}, stored in one go with the record before it"
+                self._diverge(task, version + 1, expected, "the end: it was cut")
             for stream, heard in work.evaluations.items():
                 if heard.events is None or stream in self.damaged:
                     continue
@@ -218,20 +224,22 @@ Fault = tuple[str, str]
 
 
 def mandate_fault(panel: PanelConvened, mandate: Mandate, opened: EvaluationOpened) -> Fault | None:
-    """Where an evaluation was opened otherwise than its judge was convened."""
-    said: list[tuple[str, object, object]] = [
-        ("model", mandate.model, opened.model),
-        ("declared", mandate.tools, opened.declared),
-        ("max_tool_turns", mandate.max_tool_turns, opened.max_tool_turns),
-        ("root", panel.root, opened.root),
-        ("workspace", panel.workspace, opened.workspace),
-    ]
+    """Where an evaluation was opened otherwise than its judge was convened, or told something else."""
+    follows = opening(opened.task, panel, mandate, opened.criteria, opened.prompt)
+    for name in EvaluationOpened.model_fields:
+        expected, found = getattr(follows, name), getattr(opened, name)
+        if expected != found:
+            return f"{name} as convened: {expected}", f"{found}"
     if opened.criteria is not None:
         digest = hashlib.sha256(encode(list(opened.criteria))).hexdigest()
-        said.append(("the digest of the criteria", mandate.criteria_digest, digest))
-    for what, convened, found in said:
-        if convened != found:
-            return f"{what} as convened: {convened}", f"{found}"
+        if digest != mandate.criteria_digest:
+            return f"the digest of the criteria as convened: {mandate.criteria_digest}", digest
+    if opened.prompt is not None:
+        brief = () if panel.brief is None else (panel.brief,)
+        if len(opened.prompt) != 1 + len(brief) or opened.prompt[1:] != brief:
+            return f"prompt: the judge's own message, then the panel's brief {panel.brief}", (
+                f"{len(opened.prompt)} messages, {', '.join(opened.prompt[1:]) or 'no brief'}"
+            )
     return None
 
 

@@ -148,6 +148,9 @@ class MemorySource:
     def count(self) -> int:
         return len(self.stored)
 
+    def index_faults(self) -> Sequence[str]:
+        return ()
+
     def evidence(self, commitment: str) -> EvidenceRow | None:
         return self.kept.get(commitment)
 
@@ -260,7 +263,7 @@ class Forge:
         if not decide or len(ballots) < len(judges):
             return None
         decided = quorum.decided(attempt, phase, policy, [ballots[judge] for judge in judges])
-        self._follow(task, decided)
+        self.follow(task, decided)
         return decided
 
     def convene(
@@ -439,7 +442,7 @@ class Forge:
             digest=last,
         )
 
-    def _follow(self, task: str, decided: PanelDecided) -> None:
+    def follow(self, task: str, decided: PanelDecided) -> None:
         stream = task_stream(task)
         self.write(stream, decided)
         attempt, phase = decided.attempt, decided.phase

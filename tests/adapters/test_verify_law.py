@@ -187,7 +187,7 @@ def test_an_evaluation_closed_for_a_runner_that_is_gone() -> None:
     ballots = [
         forge.interrupt("T-1", 1, "post_execute", judge) for judge in ("security", "testing")
     ]
-    forge.write(TASK, decided(1, "post_execute", "unanimous", ballots))
+    forge.follow("T-1", decided(1, "post_execute", "unanimous", ballots))
     assert verify(forge.source()).code == 20
 
 
