@@ -116,7 +116,10 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """What verify found. `anchored`: the founding was known beforehand: the best answer is 0, else 20."""
+    """What verify found. `anchored`: the founding was known beforehand: the best answer is 0, else 20.
+
+    `founding`: the digest of the founding record that the pass came by, or nothing.
+    """
 
     location: str
     origin: str
@@ -125,6 +128,7 @@ class Report:
     open_evaluations: tuple[str, ...]
     checks: tuple[Check, ...]
     anchored: bool = False
+    founding: str = ""
 
     def __getitem__(self, name: CheckName) -> Check:
         return next(check for check in self.checks if check.name == name)
@@ -158,6 +162,7 @@ class Report:
             "records": self.records,
             "streams": self.streams,
             "anchored": self.anchored,
+            "founding": self.founding,
             "code": self.code,
             "codes": self.codes,
             "meaning": self.meaning,

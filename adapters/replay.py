@@ -1,6 +1,8 @@
 """`replay`: decide a task's evaluations and panels again from what was kept, and compare with the record.
 
-No model is called: there is none here to call. For each evaluation
+No model is called: there is none here to call. First the task's records are checked as `why` checks them
+(`adapters/task_check.py`): where bytes, signatures, roles or chains do not hold, nothing is replayed, and the
+report says what does not. Then, for each evaluation
 
 1. each recorded response is built again from its evidence, the bytes the model answered, by the code that let
    it in (`domain/admission.py`), and each read's answer is held against its commitment;
@@ -11,23 +13,24 @@ then each panel decides again over the records that closed its evaluations. `at`
 milliseconds are taken as they are: they are what happened, not what was decided. The first event of a stream
 that comes out otherwise is named.
 
-Where evidence was erased the record alone is replayed, which is said and is no difference.
+Where evidence is gone the record alone is replayed, which is said. That is no difference where a named person
+erased it, and ends in 23 where nobody did.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ..domain.admission import admit_response
 from ..domain.conversation import PROMPT_VERSION, system_text
-from ..domain.errors import BadData, NoInput
+from ..domain.errors import BadData
 from ..domain.events import (
     Ballot,
     EvaluationFailed,
     EvaluationOpened,
     Event,
-    EvidenceErased,
     ModelResponded,
     PanelConvened,
     PanelDecided,
@@ -39,59 +42,86 @@ from ..domain.events import (
 from ..domain.evidence import commit, commitments_of, response_from, text_bytes
 from ..domain.ports import Response
 from ..domain.quorum import CANONICAL, decide, decided, halt_reason
-from ..domain.record import NO_PREVIOUS, Record
+from ..domain.record import Record
 from ..domain.rederivation import Divergence, rederive
-from ..domain.streams import LEDGER, evaluation_stream, parse_stream, task_stream
+from ..domain.streams import evaluation_stream, parse_stream, task_stream
 from ..domain.task import Task
-from .findings import INTACT, UNLAWFUL
+from .findings import DIFFERS, INTACT, TAMPERED, UNLAWFUL, CheckName, counted
 from .reading import Source, Unreadable, evidence_fault, read, unpacked
+from .task_check import TaskRows, check_task, task_rows
 
+REPLAYABLE: Final[frozenset[CheckName]] = frozenset({"records", "signatures", "roles", "chains"})
+"""The checks that a task's records have to pass before anything is replayed."""
 _VALUE_CHARACTERS_MAX: Final = 200
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first event of a stream that comes out otherwise. `place`: `evaluation/… v9 TurnCharged`."""
+    """The first event of a stream that comes out otherwise. `place`: `evaluation/… v9 TurnCharged`.
+
+    `code`: the exit code it ends in: 24, or 28 where no decision differs but what it was made from.
+    """
 
     place: str
     expected: str
     found: str
+    code: int = UNLAWFUL
 
 
 @dataclass(frozen=True)
 class EvaluationReplay:
-    """One evaluation, decided again. `from_record`: items of evidence that were not there to replay from."""
+    """One evaluation, decided again.
+
+    `items`: how many items of evidence it commits to; `from_record`: those of them that were not there to
+    replay from, or not what was committed to; `missing`: those that are gone and that nobody erased by name.
+    """
 
     stream: str
     records: int
     closed: bool
     items: int
     from_record: int
+    missing: int
 
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """What a replay came to."""
+    """What a replay came to. `held`: the records do, so that there was something to replay."""
 
     task: str
     evaluations: tuple[EvaluationReplay, ...]
     panels: int
-    erased: bool
     differences: tuple[Difference, ...]
+    held: bool = True
 
     @property
     def code(self) -> int:
-        """0: every event came out equal; 24: one did not."""
-        return UNLAWFUL if self.differences else INTACT
+        """0: every event came out equal; 23: it did, and evidence is missing; 24, 28: something did not."""
+        missing = DIFFERS if self.missing else INTACT
+        return max([missing, *(difference.code for difference in self.differences)])
+
+    @property
+    def missing(self) -> int:
+        """How many items of evidence are gone that nobody erased by name."""
+        return sum(evaluation.missing for evaluation in self.evaluations)
 
     @property
     def note(self) -> str:
         """What was not there to replay from, in a few words; empty where everything was."""
         without = sum(evaluation.from_record for evaluation in self.evaluations)
-        if not without:
-            return ""
-        why = "erased" if self.erased else "missing, and no EvidenceErased names it"
-        return f"replayed from the record: evidence {why} ({without} items)"
+        if not self.held:
+            return "not replayed: the records do not hold"
+        if self.missing:
+            return (
+                f"{counted(self.missing, 'item')} of evidence missing, and no EvidenceErased names "
+                f"{'it' if self.missing == 1 else 'them'}: replayed from the record there"
+            )
+        if without and any(difference.code == TAMPERED for difference in self.differences):
+            return f"{counted(without, 'item')} of evidence not there to replay from"
+        if without:
+            erased = counted(without, "item")
+            return f"{erased} of evidence erased by a named person: replayed from the record there"
+        return ""
 
     def document(self) -> dict[str, Any]:
         """The report as JSON can say it."""
@@ -106,59 +136,47 @@ class ReplayReport:
 
 
 def replay(source: Source, task: str) -> ReplayReport:
-    """Decide `task` again from what was kept.
-
-    Raises `NoInput` where there is no such task, `BadData` where a record or a chain of its streams does not
-    hold: what is not whole is not replayed, and `verify` says what is wrong with it.
-    """
-    founding, erased = _ledger(source, task)
-    entries = _stream(source, task_stream(task), founding)
-    if not entries:
-        raise NoInput(f"{source.location}: no task {task}", hint="causebook tasks lists them")
-    replayed = _Replay(source, task)
-    for record, event in entries:
+    """Decide `task` again from what was kept. Raises `NoInput` where there is no such task."""
+    rows = task_rows(source, task)
+    broken = _broken(rows)
+    if broken:
+        return ReplayReport(task, (), 0, broken, held=False)
+    replayed = _Replay(rows, task, rows.erasures()[0])
+    for record, event in _stream(rows, task_stream(task)):
         replayed.task_event(record, event)
     return ReplayReport(
         task=task,
         evaluations=tuple(replayed.evaluations),
         panels=replayed.panels,
-        erased=erased,
         differences=tuple(replayed.differences),
     )
 
 
-def _ledger(source: Source, task: str) -> tuple[str, bool]:
-    """The digest of the founding, and whether evidence of `task` was erased by name."""
-    entries = _stream(source, LEDGER, NO_PREVIOUS)
-    if not entries:
-        raise NoInput(f"{source.location}: the ledger holds no record")
-    erased = any(isinstance(e, EvidenceErased) and e.task == task for _, e in entries)
-    return entries[0][0].digest, erased
-
-
-def _stream(source: Source, stream: str, previous: str) -> list[tuple[Record, Event]]:
-    """A stream's records and events, each link of its chain checked. `previous`: what it hangs on."""
-    entries = []
-    for version, row in enumerate(source.stream(stream), 1):
-        try:
-            record, event = read(row)
-        except Unreadable as error:
-            raise _broken(stream, row.version, f"not a record: {error}") from None
-        if (record.stream, record.version) != (stream, version):
-            raise _broken(stream, version, f"found {record.stream} v{record.version}")
-        if record.previous != previous:
-            raise _broken(
-                stream, version, f"previous: expected {previous}, found {record.previous}"
-            )
-        entries.append((record, event))
-        previous = record.digest
-    return entries
-
-
-def _broken(stream: str, version: int, why: str) -> BadData:
-    return BadData(
-        f"{stream} v{version}: {why}", hint="causebook verify says what is wrong with the ledger"
+def _broken(rows: TaskRows) -> tuple[Difference, ...]:
+    """What keeps the records of a task from being replayed."""
+    return tuple(
+        Difference(finding.place, finding.expected, finding.found, finding.code)
+        for finding in check_task(rows).findings
+        if finding.check in REPLAYABLE and finding.code == TAMPERED
     )
+
+
+def _stream(source: Source, stream: str) -> list[tuple[Record, Event]]:
+    """A stream's records and events, which were found to hold."""
+    try:
+        return [read(row) for row in source.stream(stream)]
+    except Unreadable as error:
+        # The check of the records, which comes first, has read these very rows.
+        raise BadData(f"{stream}: not a record: {error}") from None
+
+
+@dataclass
+class _Kept:
+    """The evidence of an event by commitment, None where it is gone or broken; and what is broken of it."""
+
+    bodies: dict[str, bytes | None] = field(default_factory=dict)
+    broken: int = 0
+    fault: tuple[str, str] | None = None
 
 
 @dataclass
@@ -167,6 +185,7 @@ class _Replay:
 
     source: Source
     task: str
+    erased: Mapping[str, int]
     evaluations: list[EvaluationReplay] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     panels: int = 0
@@ -179,7 +198,7 @@ class _Replay:
     def task_event(self, record: Record, event: Event) -> None:
         """Replay what led to one event of the task, and hold it against the event."""
         if isinstance(event, PanelConvened):
-            self._hear(record.digest, event)
+            self._hear(event)
         expected: Event | None = None
         if isinstance(event, PanelDecided):
             self.panels += 1
@@ -192,11 +211,11 @@ class _Replay:
             self._differ(record, objection, event.kind())
         self._state.apply(event, record.digest)
 
-    def _hear(self, panel_digest: str, convened: PanelConvened) -> None:
+    def _hear(self, convened: PanelConvened) -> None:
         self._closings = {}
         for mandate in convened.judges:
             stream = evaluation_stream(self.task, convened.attempt, convened.phase, mandate.judge)
-            entries = _stream(self.source, stream, panel_digest)
+            entries = _stream(self.source, stream)
             if not entries:
                 continue  # convened and not opened yet
             self._evaluation(stream, entries)
@@ -213,43 +232,51 @@ class _Replay:
 
     def _evaluation(self, stream: str, entries: list[tuple[Record, Event]]) -> None:
         events = [event for _, event in entries]
-        first: list[tuple[int, str, str]] = []
-        items = without = 0
+        first: list[tuple[int, str, str, int]] = []
+        items = without = missing = 0
         required: str | None = None
         for version, event in enumerate(events, 1):
             if isinstance(event, TurnOpened):
                 required = event.tool_choice
-            bodies, fault = self._bodies(event)
-            items += len(bodies)
-            without += sum(body is None for body in bodies.values())
-            found = fault or _from_evidence(event, bodies, required)
-            if found is not None:
-                first.append((version, *found))
-                break
+            kept = self._bodies(event)
+            items += len(kept.bodies)
+            gone = sum(body is None for body in kept.bodies.values())
+            without += gone
+            if version > self.erased.get(stream, 0):
+                missing += gone - kept.broken
+            if kept.fault is not None:
+                first.append((version, *kept.fault, TAMPERED))
+            elif (found := _from_evidence(event, kept.bodies, required)) is not None:
+                first.append((version, *found, UNLAWFUL))
         derived = rederive(parse_stream(stream), events)
         if isinstance(derived, Divergence):
-            first.append((derived.version, derived.expected, derived.found))
+            first.append((derived.version, derived.expected, derived.found, UNLAWFUL))
         if first:
-            version, expected, found_there = min(first)
-            kind = events[version - 1].kind() if version <= len(events) else "the end"
-            self.differences.append(
-                Difference(f"{stream} v{version} {kind}", expected, found_there)
-            )
+            # The first of a stream is named, and the first evidence that is not what was committed to.
+            tampered = [fault for fault in first if fault[3] == TAMPERED]
+            for version, expected, found_there, code in sorted({min(first), *tampered[:1]}):
+                kind = events[version - 1].kind() if version <= len(events) else "the end"
+                place = f"{stream} v{version} {kind}"
+                self.differences.append(Difference(place, expected, found_there, code))
         closed = isinstance(events[-1], VerdictGiven | EvaluationFailed)
-        self.evaluations.append(EvaluationReplay(stream, len(events), closed, items, without))
+        self.evaluations.append(
+            EvaluationReplay(stream, len(events), closed, items, without, missing)
+        )
 
-    def _bodies(self, event: Event) -> tuple[dict[str, bytes | None], tuple[str, str] | None]:
-        """The evidence of an event by commitment, None where it is gone; and what does not hold of it."""
-        bodies: dict[str, bytes | None] = {}
+    def _bodies(self, event: Event) -> _Kept:
+        kept = _Kept()
         for commitment in commitments_of(event):
             row = self.source.evidence(commitment)
-            bodies[commitment] = None
-            if row is not None:
-                fault = evidence_fault(row)
-                if fault is not None:
-                    return bodies, (f"evidence {commitment}: the bytes committed to", fault)
-                bodies[commitment] = unpacked(row)
-        return bodies, None
+            kept.bodies[commitment] = None
+            if row is None:
+                continue
+            fault = evidence_fault(row)
+            if fault is None:
+                kept.bodies[commitment] = unpacked(row)
+            else:
+                kept.broken += 1
+                kept.fault = kept.fault or (f"the bytes of evidence {commitment}", fault)
+        return kept
 
     def _decide(self, event: PanelDecided) -> Event | None:
         panel = self._state.panel

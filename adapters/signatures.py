@@ -45,7 +45,8 @@ def verifier(library: Library = "auto") -> Verify:
         if library == "auto":
             return _openssl
         raise Misuse(
-            "signatures: libsodium is not installed", hint="pip install 'causebook[fast]'"
+            "signatures: libsodium is not installed",
+            hint="install causebook with its extra 'fast' (README, Install)",
         ) from None
 
 

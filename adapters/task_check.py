@@ -1,34 +1,43 @@
 """One task, read and checked: all its records and the ledger's own, in the order they were committed.
 
 `check_task` is `verify` over those records alone: signatures, roles, chains and law are held to just as in
-the whole ledger. Where a record's ordinal in the whole log matters (trust in a retired key ends at a size),
-and for evidence and projections, `causebook verify` is to be asked.
+the whole ledger, and the evidence that they commit to is looked at. Where a record's ordinal in the whole log
+matters (trust in a retired key ends at a size), and for projections, `causebook verify` is to be asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ..domain.errors import NoInput
+from ..domain.events import EvidenceErased
+from ..domain.evidence import commitments_of
 from ..domain.streams import LEDGER, evaluations_prefix, task_stream
 from ..projections.facts import TaskFacts, read_stream
-from .findings import INTACT, MEANINGS, CheckName, Finding
-from .reading import Source
+from .findings import DIFFERS, INTACT, MEANINGS, CheckName, Finding
+from .reading import Source, Unreadable, read
 from .store.port import EvidenceRow, Row
 from .verify import verify
 
-CHECKED: Final[tuple[CheckName, ...]] = ("records", "signatures", "roles", "chains", "law")
+CHECKED: Final[tuple[CheckName, ...]] = (
+    *("records", "signatures", "roles", "chains", "law", "evidence"),
+)
+_ITEMS_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True)
 class TaskRows:
-    """The rows of one task and of the stream `ledger`, in commit order: itself a `Source` of just those."""
+    """The rows of one task and of the stream `ledger`, in commit order: itself a `Source` of just those.
+
+    Evidence is read from `source` when it is asked for, so only while that is open.
+    """
 
     task: str
     location: str
     numbered: Sequence[tuple[int, Row]]
+    source: Source
     anomalies: Sequence[str] = ()
 
     def rows(self, after: int = 0) -> Iterator[tuple[int, Row]]:
@@ -48,17 +57,56 @@ class TaskRows:
         """How many records there are."""
         return len(self.numbered)
 
+    def index_faults(self) -> Sequence[str]:
+        """None: the store's own indices are looked at with the whole ledger."""
+        return ()
+
+    def erasures(self) -> tuple[Mapping[str, int], EvidenceErased | None]:
+        """Up to which version of each stream evidence was erased by name, and the newest erasure.
+
+        What was recorded later cannot have been erased before: a claim to it covers none of it.
+        """
+        heads: dict[str, int] = {}
+        erased: dict[str, int] = {}
+        newest: EvidenceErased | None = None
+        for _, row in self.numbered:
+            heads[row.stream] = row.version
+            if row.stream != LEDGER:
+                continue
+            try:
+                event = read(row)[1]
+            except Unreadable:
+                continue  # the check of the records says so
+            if isinstance(event, EvidenceErased) and event.task == self.task:
+                newest = event
+                for gone in event.streams:
+                    known = min(gone.version, heads.get(gone.stream, 0))
+                    erased[gone.stream] = max(known, erased.get(gone.stream, 0))
+        return erased, newest
+
     def evidence(self, commitment: str) -> EvidenceRow | None:
-        """None: evidence is not read here."""
-        return None
+        """One item of evidence."""
+        return self.source.evidence(commitment)
 
     def evidence_items(self, commitments: Sequence[str]) -> Iterator[EvidenceRow]:
-        """None."""
-        return iter(())
+        """A few items of evidence, those that are there."""
+        return self.source.evidence_items(commitments)
 
     def evidence_commitments(self) -> Iterator[tuple[str, str]]:
-        """None."""
-        return iter(())
+        """(commitment, task) of the evidence that these records commit to, and that is there, sorted."""
+        named = sorted(self._named())
+        for first in range(0, len(named), _ITEMS_AT_ONCE):
+            rows = self.source.evidence_items(named[first : first + _ITEMS_AT_ONCE])
+            yield from sorted((row.commitment, row.task) for row in rows)
+
+    def _named(self) -> set[str]:
+        named: set[str] = set()
+        for _, row in self.numbered:
+            try:
+                named.update(commitments_of(read(row)[1]))
+            except Unreadable:
+                continue
+        return named
 
     def facts(self) -> TaskFacts:
         """What is recorded of the task. Raises `BadData` naming a record that cannot be read."""
@@ -85,32 +133,40 @@ def task_rows(source: Source, task: str) -> TaskRows:
             f"task {task}: nothing is recorded of it in {source.location}",
             hint="causebook tasks lists what is",
         )
-    return TaskRows(task, source.location, numbered)
+    return TaskRows(task, source.location, numbered, source)
 
 
 @dataclass(frozen=True)
 class TaskCheck:
-    """What checking one task found. `code`: 0, or the exit code of the worst finding."""
+    """What checking one task found. `code`: 0, or the exit code of the worst finding. `evidence`: what was
+    seen of it, in a few words.
+    """
 
     records: int
     code: int
     findings: tuple[Finding, ...]
+    evidence: str = ""
 
     @property
     def holds(self) -> bool:
-        """Whether signatures, chains and law hold."""
+        """Whether signatures, chains, law and evidence hold."""
         return self.code == INTACT
+
+    @property
+    def records_hold(self) -> bool:
+        """Whether the records do: at most evidence is missing."""
+        return self.code in (INTACT, DIFFERS)
 
     @property
     def meaning(self) -> str:
         """The answer in a word or two."""
-        return MEANINGS[self.code]
+        return "evidence is missing" if self.code == DIFFERS else MEANINGS[self.code]
 
 
 def check_task(rows: TaskRows) -> TaskCheck:
-    """Check the records of one task."""
+    """Check the records of one task, and their evidence. Its source is still open."""
     report = verify(rows, threads=0)
     checks = [report[name] for name in CHECKED]
     findings = tuple(finding for check in checks for finding in check.findings)
     codes = {code for check in checks for code in check.codes}
-    return TaskCheck(rows.count(), max(codes, default=INTACT), findings)
+    return TaskCheck(rows.count(), max(codes, default=INTACT), findings, report["evidence"].note)

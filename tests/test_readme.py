@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def part(name: str) -> str:
 
 
 def page() -> str:
-    """What `causebook why` says in the demo, with the digests, which are new each time, masked."""
+    """What `causebook why` says in the demo. Times and digests, new each time, are masked: like as like."""
     done = subprocess.run(
         [sys.executable, "-m", "causebook", "demo"],
         capture_output=True,
@@ -40,7 +41,14 @@ def page() -> str:
         check=True,
     )
     why = done.stdout.split("$ causebook why ")[1].split("\n\n$ causebook ")[0]
-    return "$ causebook why " + re.sub(r"[0-9a-f]{8}…", "3f9a07c2…", why.rstrip())
+    numbers: dict[str, int] = {}
+
+    def masked(match: re.Match[str]) -> str:
+        number = numbers.setdefault(match[0], len(numbers) + 1)
+        return hashlib.sha256(f"record {number}".encode()).hexdigest()[:8] + "…"
+
+    why = re.sub(r"[0-9a-f]{8}…", masked, why.rstrip())
+    return "$ causebook why " + re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-02 10:41", why)
 
 
 def test_the_first_page_is_what_the_demo_prints() -> None:

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Final, cast, get_args
 
 from ...domain.canonical import escaped_bytes
-from ...domain.conversation import brief_text
 from ...domain.errors import BadData, CausebookError, Denied, IOFailure, Misuse, NoInput
 from ...domain.events import Phase, WorkspaceFacts
 from ...domain.ports import Model
 from ...domain.streams import require_id, shorten
 from ..models.choose import SCRIPT_PREFIX, model_for
 from ..protocol import Protocol, load_protocol
+from ..store.location import SQLiteLocation, locate
+from ..store.locks import folder_of
 from ..workspace import GitWorkspace
+from .terminal import warn
 
 SPEC_BYTES_MAX: Final = 256 * 1024
 
@@ -45,18 +47,18 @@ class Case:
     workspace: GitWorkspace
     facts: WorkspaceFacts
     base: str | None
-    brief: str
+    change: str | None
     spec: str | None
     models: Mapping[str, Model]
 
 
-def read_case(call: Call, keys: str) -> Case:
+def read_case(call: Call, url: str, keys: str) -> Case:
     """Read all that was asked for. Raises what is wrong with it; the ledger is not touched."""
     task = require_id(call.task, "task")
     protocol = load_protocol(call.protocol).with_models(_overrides(call.models))
     phase = _phase(call, protocol)
     spec = _spec(call.spec)
-    workspace = _workspace(call.workspace, Path(keys))
+    workspace = _workspace(call.workspace, url, Path(keys))
     base = _base(workspace, phase, call.base)
     models = {
         judge: _model(judge, name, protocol.timeout_seconds)
@@ -65,6 +67,9 @@ def read_case(call: Call, keys: str) -> Case:
     _require_litellm(protocol)
     state = workspace.describe()
     change = None
+    if base is None and phase == "post_execute":
+        warn(f"{call.workspace}: no git working tree: judged without a change")
+        change = "[no git working tree: there is no change to show, only the files as they are]"
     if base is not None:
         diff = workspace.diff(base)
         if diff.error:
@@ -73,6 +78,8 @@ def read_case(call: Call, keys: str) -> Case:
                 hint="--base REF names another commit to compare with",
             )
         change = diff.text
+        if state.commit is None:
+            change = f"[there is no commit yet: every file is new]\n{change}"
     return Case(
         task=task,
         protocol=protocol,
@@ -80,7 +87,7 @@ def read_case(call: Call, keys: str) -> Case:
         workspace=workspace,
         facts=WorkspaceFacts(commit=state.commit, tree=state.tree, dirty=state.dirty),
         base=base,
-        brief=brief_text(task, spec, base, change),
+        change=change,
         spec=spec,
         models=models,
     )
@@ -151,9 +158,9 @@ def _spec(given: str | None) -> str | None:
         ) from None
 
 
-def _workspace(directory: str, keys: Path) -> GitWorkspace:
-    """The tree to judge. The folder of the keys is not read: what a judge reads goes to its model."""
-    workspace = GitWorkspace(Path(directory), private=[keys])
+def _workspace(directory: str, url: str, keys: Path) -> GitWorkspace:
+    """The tree to judge. Neither ledger nor keys are read: what a judge reads goes to its model."""
+    workspace = GitWorkspace(Path(directory), private=[keys, *_ledger_files(url)])
     if workspace.root.is_relative_to(keys.resolve()):
         raise Misuse(
             f"--workspace: {directory} lies in the folder of the keys, which no judge may read",
@@ -162,8 +169,20 @@ def _workspace(directory: str, keys: Path) -> GitWorkspace:
     return workspace
 
 
+def _ledger_files(url: str) -> list[Path]:
+    """What a ledger in a file consists of: the file, what SQLite writes beside it, its locks."""
+    where = locate(url)
+    if not isinstance(where, SQLiteLocation):
+        return []
+    beside = (where.path.with_name(where.path.name + end) for end in ("-wal", "-shm", "-journal"))
+    return [where.path, *beside, folder_of(where.path)]
+
+
 def _base(workspace: GitWorkspace, phase: Phase, given: str | None) -> str | None:
-    """The commit to show the change from: at post_execute alone, and where there is a git history."""
+    """The commit to show the change from: at post_execute alone, and where there is a git history.
+
+    Raises `NoInput` and `BadData` where there is one that cannot be read: a change is not passed over.
+    """
     if given is not None:
         if phase != "post_execute":
             raise Misuse(
@@ -193,7 +212,8 @@ def _require_litellm(protocol: Protocol) -> None:
     if live and not _installed("litellm"):
         raise Misuse(
             f"model {shorten(live[0])}: a live model needs litellm, which is not installed",
-            hint="pip install 'causebook[judge]'; --model JUDGE=script:FILE answers from a file",
+            hint="install causebook with its extra 'judge' (README, Install); "
+            "--model JUDGE=script:FILE answers from a file",
         )
 
 

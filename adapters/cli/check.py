@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from ...domain.errors import BadData
-from ...domain.record import digest
-from ...domain.streams import LEDGER, require_id
+from ...domain.streams import parse_stream, require_id
 from ...projections.catalogue import PROJECTIONS
-from ..findings import FIRST_LOOK, INTACT, Check, Report, counted, listed
+from ..findings import DIFFERS, FIRST_LOOK, INTACT, MEANINGS, Check, Report, counted, listed
 from ..projector import check as check_projections
 from ..projector import obstacle
 from ..reading import Source
-from ..replay import ReplayReport
+from ..replay import EvaluationReplay, ReplayReport
 from ..replay import replay as replay_task
 from ..store.snapshot import Snapshot, open_snapshot
 from ..verify import Difference
 from ..verify import verify as verify_ledger
-from .findings import FINDINGS_SHOWN_MAX, said
+from .findings import FINDINGS_SHOWN_MAX, said, show_place, stream_of, together
 from .reading import at_ledger, read
 from .terminal import Column, Part, Terminal, json_page, out
 
@@ -29,12 +28,11 @@ def verify(url: str, *, live: bool, as_json: bool) -> int:
     """Check the whole ledger; the exit code of the worst that was found."""
     with open_snapshot(url, live=live) as snapshot:
         report = _report(snapshot)
-        founding = next((digest(row.record) for row in snapshot.stream(LEDGER)), "")
     page = out()
     if as_json:
         page.raw(json_page(report.document()))
         return report.code
-    _show_report(page, report, founding, at_ledger(url))
+    _show_report(page, report, at_ledger(url))
     return report.code
 
 
@@ -43,7 +41,7 @@ def _report(snapshot: Snapshot) -> Report:
 
     def compare(_: Source) -> list[Difference]:
         try:
-            return list(check_projections(snapshot))
+            return list(together(check_projections(snapshot)))
         except BadData as error:
             underivable.append(error.message)
             return []
@@ -64,7 +62,7 @@ def _report(snapshot: Snapshot) -> Report:
     return report
 
 
-def _show_report(page: Terminal, report: Report, founding: str, at: str) -> None:
+def _show_report(page: Terminal, report: Report, at: str) -> None:
     page.line(
         (report.origin, "strong"),
         f", {counted(report.records, 'record')} in {counted(report.streams, 'stream')}",
@@ -83,13 +81,35 @@ def _show_report(page: Terminal, report: Report, founding: str, at: str) -> None
     else:
         page.line((report.meaning, "bad"))
     if report.code == FIRST_LOOK:
-        page.line(f"founding {founding}")
+        page.line(f"founding {report.founding}")
         page.line(("hint:", "strong"), " hold that digest against the one the founder gives you")
     elif report.code != INTACT:
-        page.line(
-            ("hint:", "strong"),
-            f" compare with an older copy; causebook log STREAM{at} shows the records there",
-        )
+        _hint(page, report, at)
+
+
+def _hint(page: Terminal, report: Report, at: str) -> None:
+    """What to do about the worst that was found."""
+    worst = [finding for finding in report.findings if finding.code == report.code]
+    # One that names a stream says where to look.
+    finding = next((each for each in worst if stream_of(each.place)), worst[0])
+    check, stream = report[finding.check], stream_of(finding.place)
+    command = ""
+    if check.name == "projections":
+        text = "the records stand; what is derived from them is made anew by"
+        command = f"causebook rebuild{at}"
+    elif check.name == "evidence" and report.code == DIFFERS:
+        text = "the records stand; put the evidence back from an older copy of the ledger"
+    elif check.name == "law" and stream is not None:
+        text = "signed by who may, and against the rules; the decision, step by step:"
+        command = f"causebook why {stream.split('/')[1]}{at}"
+    else:
+        text = "compare with an older copy of the ledger"
+        if stream is not None:
+            text += "; the records there:"
+            command = f"causebook log {stream}{at}"
+    page.line(("hint:", "strong"), f" {text}")
+    if command:
+        page.command("      ", command)
 
 
 def _show_check(page: Terminal, check: Check) -> None:
@@ -100,7 +120,7 @@ def _show_check(page: Terminal, check: Check) -> None:
         return
     shown = check.findings[:FINDINGS_SHOWN_MAX]
     for finding in shown:
-        page.line(*head, "  ", finding.place)
+        show_place(page, [*head, "  "], finding.place, indent=_NOTE_CELLS)
         page.paragraph(said(finding.expected, finding.found), indent=_NOTE_CELLS)
         head = [" " * (_NOTE_CELLS - 2)]
     more = len(check.findings) - len(shown) + check.more
@@ -124,7 +144,7 @@ def _noted(page: Terminal, head: list[Part], note: str) -> None:
 
 
 def replay(task: str, url: str, *, as_json: bool) -> int:
-    """Decide a task again; 0, or 24 where an event comes out otherwise."""
+    """Decide a task again; 0, 23 where evidence is missing, 24 or 28 where something does not hold."""
     require_id(task, "task")
     report = read(url, lambda snapshot: replay_task(snapshot, task))
     page = out()
@@ -136,36 +156,59 @@ def replay(task: str, url: str, *, as_json: bool) -> int:
 
 
 def _show_replay(page: Terminal, report: ReplayReport, at: str) -> None:
-    done = f"{counted(len(report.evaluations), 'evaluation')}, {counted(report.panels, 'panel')}"
-    if report.differences:
-        page.line((f"{report.task} comes out otherwise", "bad"), f": {done}, no model called")
-    else:
-        page.line((f"{report.task} replays equal", "good"), f": {done}, no model called")
+    _replay_headline(page, report)
     page.blank()
-    rows: list[list[Part]] = [
-        [
-            evaluation.stream,
-            f"{evaluation.records:,}",
-            "closed" if evaluation.closed else "open",
-            f"{evaluation.items - evaluation.from_record}/{evaluation.items}",
-        ]
-        for evaluation in report.evaluations
-    ]
-    if rows:
-        columns = [
-            Column("evaluation"),
-            Column("records", right=True),
-            Column("state"),
-            Column("evidence", right=True),
-        ]
-        page.table(columns, rows)
+    if report.evaluations:
+        page.table(_REPLAY_COLUMNS, [_replay_row(each) for each in report.evaluations])
         page.blank()
-    if report.note:
+    if report.held and report.note:
         page.paragraph(report.note, indent=2)
-    for difference in report.differences:
-        page.line("  ", (difference.place, "strong"))
+    shown = report.differences[:FINDINGS_SHOWN_MAX]
+    for difference in shown:
+        show_place(page, ["  "], difference.place, indent=2)
         page.paragraph(said(difference.expected, difference.found), indent=4)
-    if report.differences:
+    if len(report.differences) > len(shown):
+        page.line(f"  and {len(report.differences) - len(shown):,} more: --json lists them")
+    if report.code:
         page.command("  next  ", f"causebook verify{at}")
     else:
         page.command("  next  ", f"causebook why {report.task}{at}")
+
+
+def _replay_headline(page: Terminal, report: ReplayReport) -> None:
+    task = report.task
+    done = f"{counted(len(report.evaluations), 'evaluation')}, {counted(report.panels, 'panel')}"
+    if not report.held:
+        found = f": the records do not hold: {MEANINGS[report.code]}"
+        page.heading(f"{task} is not replayed", "bad", found)
+    elif report.differences:
+        page.heading(f"{task} comes out otherwise", "bad", f": {done}, no model called")
+    elif not report.evaluations and not report.panels:
+        page.heading(f"{task}: nothing to replay", "warn", ", no judge was heard yet")
+    elif report.missing:
+        page.heading(f"{task} replays equal", "warn", f", but evidence is missing: {done}")
+    else:
+        page.heading(f"{task} replays equal", "good", f": {done}, no model called")
+
+
+_REPLAY_COLUMNS: Final = (
+    Column("judge", whole=True),
+    Column("attempt", right=True),
+    Column("phase"),
+    Column("records", right=True),
+    Column("state"),
+    Column("evidence", right=True),
+)
+
+
+def _replay_row(evaluation: EvaluationReplay) -> list[Part]:
+    name = parse_stream(evaluation.stream)
+    held = f"{evaluation.items - evaluation.from_record}/{evaluation.items}"
+    return [
+        name.judge or "",
+        str(name.attempt),
+        name.phase or "",
+        f"{evaluation.records:,}",
+        "closed" if evaluation.closed else "open",
+        (held, "warn" if evaluation.from_record else ""),
+    ]

@@ -11,8 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-DEFAULT_LEDGER: Final = "sqlite:///.causebook/ledger.db"
-DEFAULT_KEYS: Final = ".causebook/keys"
+from . import defaults
 
 Ledger = Annotated[
     str,
@@ -38,16 +37,15 @@ PassphraseFile = Annotated[
     ),
 ]
 LockTimeout = Annotated[
-    float,
+    str,
     typer.Option(
         "--lock-timeout",
         envvar="CAUSEBOOK_LOCK_TIMEOUT",
         metavar="SECONDS",
-        min=0.0,
-        max=3600.0,
-        help="How long a write waits for other writers.",
+        help="How long a write waits for other writers, 0 to 3600.",
     ),
 ]
+LOCK_TIMEOUT_SECONDS_MAX: Final = 3600
 Json = Annotated[bool, typer.Option("--json", help="Print facts as JSON on stdout.")]
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
 
@@ -78,9 +76,39 @@ def _help_where_alone(context: typer.Context) -> int:
     return 0
 
 
+def _number(text: str | None) -> int | None:
+    """The number of an attempt. Raises `Misuse` for a text that is none."""
+    if text is None or (text.isascii() and text.isdecimal() and 0 < int(text[:16]) < 10**15):
+        return None if text is None else int(text)
+    from ...domain.errors import Misuse
+    from ...domain.streams import shorten
+
+    raise Misuse(
+        f"--attempt: expected a whole number from 1, found {shorten(text)}",
+        hint="attempts are counted from 1; causebook why TASK names the newest",
+    )
+
+
+def _seconds(text: str) -> float:
+    """A time to wait. Raises `Misuse` for a text that is none."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if 0 <= seconds <= LOCK_TIMEOUT_SECONDS_MAX:  # which "nan" is not
+        return seconds
+    from ...domain.errors import Misuse
+    from ...domain.streams import shorten
+
+    raise Misuse(
+        f"--lock-timeout: expected 0 to {LOCK_TIMEOUT_SECONDS_MAX} seconds, found {shorten(text)}",
+        hint="30 is the default; CAUSEBOOK_LOCK_TIMEOUT sets it as well",
+    )
+
+
 def init(
-    ledger: Ledger = DEFAULT_LEDGER,
-    keys: Keys = DEFAULT_KEYS,
+    ledger: Ledger = defaults.LEDGER,
+    keys: Keys = defaults.KEYS,
     origin: Annotated[
         str | None,
         typer.Option(
@@ -119,11 +147,10 @@ def judge(
         typer.Option("--spec", metavar="TEXT", help="What the task asks for; @FILE reads it."),
     ] = None,
     attempt: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             "--attempt",
             metavar="N",
-            min=1,
             help="The attempt to judge: by default the open one that waits for this phase, else the next.",
         ),
     ] = None,
@@ -151,10 +178,10 @@ def judge(
             help="Ask another model for one judge; script:FILE answers from a file. Can be repeated.",
         ),
     ] = None,
-    ledger: Ledger = DEFAULT_LEDGER,
-    keys: Keys = DEFAULT_KEYS,
+    ledger: Ledger = defaults.LEDGER,
+    keys: Keys = defaults.KEYS,
     passphrase_file: PassphraseFile = None,
-    lock_timeout: LockTimeout = 30.0,
+    lock_timeout: LockTimeout = "30",
     json: Json = False,
 ) -> int:
     """Put a task before a panel of judges.
@@ -164,8 +191,8 @@ def judge(
     from .case import Call
     from .judge import judge as do
 
-    call = Call(task, protocol, workspace, spec, attempt, phase, base, tuple(model or ()))
-    return do(call, ledger, keys, passphrase_file, lock_timeout, as_json=json)
+    call = Call(task, protocol, workspace, spec, _number(attempt), phase, base, tuple(model or ()))
+    return do(call, ledger, keys, passphrase_file, _seconds(lock_timeout), as_json=json)
 
 
 def resolve(
@@ -185,10 +212,10 @@ def resolve(
     comment: Annotated[
         str, typer.Option("--comment", metavar="TEXT", help="Anything to be kept with it.")
     ] = "",
-    ledger: Ledger = DEFAULT_LEDGER,
-    keys: Keys = DEFAULT_KEYS,
+    ledger: Ledger = defaults.LEDGER,
+    keys: Keys = defaults.KEYS,
     passphrase_file: PassphraseFile = None,
-    lock_timeout: LockTimeout = 30.0,
+    lock_timeout: LockTimeout = "30",
     json: Json = False,
 ) -> int:
     """Record a person's signed decision on an escalation.
@@ -198,17 +225,16 @@ def resolve(
     from .resolve import resolve as do
 
     said = (decision, name, meaning, comment)
-    return do(task, said, ledger, keys, passphrase_file, lock_timeout, as_json=json)
+    return do(task, said, ledger, keys, passphrase_file, _seconds(lock_timeout), as_json=json)
 
 
 def why(
     task: TaskId,
     attempt: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             "--attempt",
             metavar="N",
-            min=1,
             help="As it stood at the end of attempt N; by default the newest.",
         ),
     ] = None,
@@ -220,26 +246,27 @@ def why(
             help="Whose turns to show; by default the judge that decided it.",
         ),
     ] = None,
-    ledger: Ledger = DEFAULT_LEDGER,
+    ledger: Ledger = defaults.LEDGER,
     json: Json = False,
 ) -> int:
     """Say why a task halted or passed, and whether the record holds.
 
-    Exits 0 where signatures, chains and law hold, else as verify does.
+    Exits 0 where signatures, chains, law and evidence hold, else as verify does: --json says only what
+    stands there, and the exit code whether it holds.
     """
     from .why import why as do
 
-    return do(task, attempt, judge, ledger, as_json=json)
+    return do(task, _number(attempt), judge, ledger, as_json=json)
 
 
 def log(
     which: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TASK or STREAM]", help="A task's id, or a stream's name; by default all."
+            metavar="TASK|STREAM", help="A task's id, or a stream's name; by default all."
         ),
     ] = None,
-    ledger: Ledger = DEFAULT_LEDGER,
+    ledger: Ledger = defaults.LEDGER,
     json: Annotated[
         bool, typer.Option("--json", help="Print each record as a line of JSON on stdout.")
     ] = False,
@@ -250,7 +277,32 @@ def log(
     return do(which, ledger, as_json=json)
 
 
-def tasks(ledger: Ledger = DEFAULT_LEDGER, json: Json = False) -> int:
+def evidence(
+    task: TaskId,
+    item: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="COMMITMENT",
+            help="The item to print, by its commitment or the first digits of it; by default all are listed.",
+        ),
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Print the item's very bytes, for a file or a pipe.")
+    ] = False,
+    ledger: Ledger = defaults.LEDGER,
+    json: Json = False,
+) -> int:
+    """Show what the judges of a task were told, read and answered.
+
+    An item is held against its commitment before it is printed. Exits 66 where it was erased or is not
+    there, 28 where it is not what was committed to.
+    """
+    from .evidence import evidence as do
+
+    return do(task, item, ledger, raw=raw, as_json=json)
+
+
+def tasks(ledger: Ledger = defaults.LEDGER, json: Json = False) -> int:
     """List every task and how it stands."""
     from .tasks import tasks as do
 
@@ -258,7 +310,7 @@ def tasks(ledger: Ledger = DEFAULT_LEDGER, json: Json = False) -> int:
 
 
 def verify(
-    ledger: Ledger = DEFAULT_LEDGER,
+    ledger: Ledger = defaults.LEDGER,
     live: Annotated[
         bool, typer.Option("--live", help="Read a ledger in use in its place, without a copy.")
     ] = False,
@@ -267,8 +319,8 @@ def verify(
     """Check the whole ledger, and change nothing.
 
     Records, signatures, roles, chains, law, projections, evidence. Exits 0 intact, 20 intact but its
-    founder is self-asserted, 22 unverifiable, 23 derived state differs, 24 unlawful, 25 torn, 26 truncated,
-    27 forked, 28 tampered.
+    founder is self-asserted, 22 unverifiable, 23 derived state differs, 24 unlawful, 28 tampered. 25 torn,
+    26 truncated and 27 forked are kept for files, pins and checkpoints to come.
     """
     from .check import verify as do
 
@@ -277,12 +329,13 @@ def verify(
 
 def replay(
     task: TaskId,
-    ledger: Ledger = DEFAULT_LEDGER,
+    ledger: Ledger = defaults.LEDGER,
     json: Json = False,
 ) -> int:
     """Decide a task again from its recorded answers.
 
-    No model is called. Exits 0 where every event comes out equal, else 24, naming the first that differs.
+    No model is called. Exits 0 where every event comes out equal, 23 where evidence is missing that nobody
+    erased by name, 24 where an event comes out otherwise, 28 where the records do not hold.
     """
     from .check import replay as do
 
@@ -290,8 +343,8 @@ def replay(
 
 
 def rebuild(
-    ledger: Ledger = DEFAULT_LEDGER,
-    lock_timeout: LockTimeout = 30.0,
+    ledger: Ledger = defaults.LEDGER,
+    lock_timeout: LockTimeout = "30",
     json: Json = False,
 ) -> int:
     """Make the projections anew from the events.
@@ -300,10 +353,10 @@ def rebuild(
     """
     from .rebuild import rebuild as do
 
-    return do(ledger, lock_timeout, as_json=json)
+    return do(ledger, _seconds(lock_timeout), as_json=json)
 
 
-def keys_list(ledger: Ledger = DEFAULT_LEDGER, json: Json = False) -> int:
+def keys_list(ledger: Ledger = defaults.LEDGER, json: Json = False) -> int:
     """List every key that the ledger enrolled."""
     from .founding import keys_list as do
 
@@ -311,6 +364,7 @@ def keys_list(ledger: Ledger = DEFAULT_LEDGER, json: Json = False) -> int:
 
 
 def demo(
+    context: typer.Context,
     keep: Annotated[
         str | None,
         typer.Option(
@@ -326,7 +380,7 @@ def demo(
     """
     from .demo import demo as do
 
-    return do(keep)
+    return do(keep, context.obj)
 
 
 COMMANDS: Final[Mapping[str, Callable[..., int]]] = {
@@ -334,6 +388,7 @@ COMMANDS: Final[Mapping[str, Callable[..., int]]] = {
     "judge": judge,
     "resolve": resolve,
     "why": why,
+    "evidence": evidence,
     "log": log,
     "verify": verify,
     "replay": replay,

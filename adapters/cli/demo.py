@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
 from typing import Final
 
-from ...domain.errors import CausebookError
+from ...domain.errors import CausebookError, IOFailure
 from ..demo import EXPECTED, EXPECTED_EXIT, SPEC, TASK, set_stage
 from .terminal import ReaderGone, out
 
@@ -19,7 +19,11 @@ _KEYS: Final = ("--keys", "keys")
 _SETTINGS: Final = ("CAUSEBOOK_LEDGER", "CAUSEBOOK_KEYS", "CAUSEBOOK_PASSPHRASE")
 
 
-def demo(keep: str | None) -> int:
+Run = Callable[[Sequence[str]], int]
+"""Runs one command, and answers its exit code."""
+
+
+def demo(keep: str | None, run: Run) -> int:
     """Play it in a folder of its own, or in `keep`; 0 where the panel ended as recorded."""
     page = out()
     with ExitStack() as stack:
@@ -30,22 +34,20 @@ def demo(keep: str | None) -> int:
             folder = Path(keep).resolve()
         set_stage(folder)
         stack.enter_context(_at(folder))
-        page.line(
-            "A reset link is to work once, for 30 minutes. The change does neither. Four judges"
+        page.paragraph(
+            "A reset link is to work once, for 30 minutes. The change does neither. Four judges on "
+            "recorded answers look at it: one passes it, one warns, one reads in circles, and one "
+            "never gives a verdict."
         )
-        page.line(
-            "on recorded answers look at it: one passes it, one warns, one reads in circles, and"
-        )
-        page.line("one never gives a verdict.")
         codes = [
-            _step("init", *_AT, *_KEYS, "--origin", "demo.example/shop"),
+            _step(run, "init", *_AT, *_KEYS, "--origin", "demo.example/shop"),
             _step(
-                "judge", TASK, *_AT, *_KEYS,
+                run, "judge", TASK, *_AT, *_KEYS,
                 "--protocol", "protocol.toml", "--workspace", "repository", "--spec", SPEC,
             ),
-            _step("why", TASK, *_AT),
-            _step("verify", *_AT),
-            _step("replay", TASK, *_AT),
+            _step(run, "why", TASK, *_AT),
+            _step(run, "verify", *_AT),
+            _step(run, "replay", TASK, *_AT),
         ]  # fmt: skip
         expected = [0, EXPECTED_EXIT, 0, 20, 0]
         verdicts = _verdicts() if codes == expected else {}
@@ -55,25 +57,30 @@ def demo(keep: str | None) -> int:
                 hint="the recorded answers no longer come to what they came to: a fault of causebook",
             )
     page.line("")
-    page.line("That is how it was recorded. What to type next:")
+    page.paragraph(
+        "verify says self-asserted because you are the founder here: whoever holds all the keys could "
+        "have written all of this anew. The founding digest is what you would give to others, for them "
+        "to hold the ledger against."
+    )
+    page.line("")
+    page.line("What to type next:")
     if keep is None:
         page.line("  causebook demo --keep DIR        keep the repository, the ledger and the keys")
     else:
         page.line(f"  cd {shlex.quote(keep)}")
         page.line(f"  causebook log {TASK} {' '.join(_AT)}")
         page.line(f"  causebook why {TASK} --judge security {' '.join(_AT)}")
+        page.line(f"  causebook evidence {TASK} {' '.join(_AT)}")
     page.line("  causebook judge --help           put your own work before a panel")
     return 0
 
 
-def _step(*arguments: str) -> int:
-    from .main import EXIT_IO, main
-
+def _step(run: Run, *arguments: str) -> int:
     page = out()
     page.line("")
-    page.line("$ causebook " + " ".join(shlex.quote(argument) for argument in arguments))
-    code = main(arguments)
-    if code == EXIT_IO:
+    page.command("$ ", "causebook " + " ".join(shlex.quote(argument) for argument in arguments))
+    code = run(arguments)
+    if code == IOFailure.exit_code:
         raise ReaderGone  # the step found its pipe closed, and said what there was to say
     return code
 

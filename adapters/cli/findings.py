@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ..findings import Finding
-from .terminal import Terminal, short
+from ...domain.streams import parse_stream
+from ...projections.catalogue import PROJECTIONS
+from ..findings import Finding, listed
+from ..projector import Difference
+from .terminal import Part, Terminal, short
 
 FINDINGS_SHOWN_MAX: Final = 10
 _DIGEST: Final = re.compile(r"\b[0-9a-f]{64}\b")
+_DIGEST_CELLS: Final = 64
+_GAP: Final = re.compile(r"v(\d+) after (v\d+|nothing)")
 
 
 def said(expected: str, found: str) -> str:
@@ -19,7 +25,68 @@ def said(expected: str, found: str) -> str:
     return f"expected {pair[0]}, found {pair[1]}" if pair[0] != pair[1] else whole
 
 
+def show_place(page: Terminal, head: Sequence[Part], place: str, *, indent: int) -> None:
+    """Print where it is after `head`, which takes `indent` columns; broken between words.
+
+    A digest that does not fit beside what names it stands whole on a line of its own, as far to the left as
+    it has to.
+    """
+    first, *rest = place.split(" ")
+    lines, at = [first], [indent]
+    for word in rest:
+        longer = f"{lines[-1]} {word}"
+        if at[-1] + page.cells(longer) <= page.width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+            at.append(
+                min(indent, page.width - _DIGEST_CELLS) if _DIGEST.fullmatch(word) else indent
+            )
+    page.line(*head, lines[0])
+    for line, begin in zip(lines[1:], at[1:], strict=True):
+        page.line(" " * begin, line)
+
+
 def show_finding(page: Terminal, finding: Finding) -> None:
     """Print one thing that does not hold."""
-    page.line(f"  {finding.check:<11} ", ("FAIL", "bad"), f"  {finding.place}")
+    show_place(page, [f"  {finding.check:<11} ", ("FAIL", "bad"), "  "], finding.place, indent=20)
     page.paragraph(said(finding.expected, finding.found), indent=20)
+
+
+def stream_of(place: str) -> str | None:
+    """The stream that a finding's place names, if it names one."""
+    name = place.split(" ", 1)[0]
+    try:
+        parse_stream(name)
+    except ValueError:
+        return None
+    return name
+
+
+def missing_record(findings: Iterable[Finding]) -> str | None:
+    """`task/T-1 v8`, where a finding is that this record is missing in the middle of its stream."""
+    for finding in findings:
+        if finding.check == "chains" and _GAP.fullmatch(finding.found):
+            return finding.place
+    return None
+
+
+def together(differences: Iterable[Difference]) -> list[Difference]:
+    """The differences, those that are of whole projections and say the same said once."""
+    by_words: dict[tuple[str, str, str], list[Difference]] = {}
+    for difference in differences:
+        name = f"{difference.projection} {difference.key}" if difference.key else ""
+        words = (name, difference.expected, difference.found)
+        by_words.setdefault(words, []).append(difference)
+    return [
+        alike[0]
+        if len(alike) == 1
+        else Difference(_names([each.projection for each in alike]), "", expected, found)
+        for (_, expected, found), alike in by_words.items()
+    ]
+
+
+def _names(projections: Sequence[str]) -> str:
+    if len(projections) == len(PROJECTIONS):
+        return f"all {len(projections)} projections"
+    return listed(projections)

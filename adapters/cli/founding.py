@@ -27,19 +27,22 @@ def init(
 ) -> int:
     """Found a ledger at `url`, with keys in the folder `keys`."""
     passphrase = new_passphrase(passphrase_file, wanted=encrypt)
+    files = {role: Path(keys) / f"{role}.pem" for role in ROLES}
+    reused = all(file.exists() for file in files.values())
     with Ledger.found(url, keys=keys, origin=origin, passphrase=passphrase) as ledger:
         name, founding = ledger.origin, ledger.writer.founding
         enrolled = list(ledger.writer.keyring.keys.values())
     _hide(url)
-    files = {role: str(Path(keys) / f"{role}.pem") for role in ROLES}
     if as_json:
         document = {
             "origin": name,
             "ledger": display(url),
             "founding": founding,
             "keys": [
-                {"role": key.role, "keyid": key.keyid, "file": files[key.role]} for key in enrolled
+                {"role": key.role, "keyid": key.keyid, "file": str(files[key.role])}
+                for key in enrolled
             ],
+            "keys_reused": reused,
         }
         out().raw(json_page(document))
         return 0
@@ -48,7 +51,10 @@ def init(
     page.blank()
     page.line(f"  ledger    {display(url)}")
     page.line(f"  founding  {short(founding)}")
-    page.line(f"  keys      {keys}", ", encrypted" if passphrase else "")
+    if reused:
+        page.line(f"  keys      {keys}: reused, they were there before")
+    else:
+        page.line(f"  keys      {keys}", ", encrypted" if passphrase else "")
     page.table([Column(), Column()], [(key.role, short(key.keyid)) for key in enrolled], indent=12)
     page.blank()
     page.command(

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Final
 
-from ...domain.errors import Misuse, VersionConflict
+from ...domain.conversation import brief_text
+from ...domain.errors import Interrupted, IOFailure, Misuse, VersionConflict
 from ...domain.events import PanelDecided, Phase
-from ..attempt import Attempt, Panel, take_over, taken
+from ..attempt import Attempt
 from ..judging import hear_panel
 from ..ledger import TaskHandle
+from ..panel import Panel
+from ..takeover import take_over, taken
 from .case import Call, Case, read_case
 from .progress import Progress
 from .reading import at_ledger
-from .terminal import ReaderGone, Terminal, err, json_page, out, warn
+from .terminal import err, json_page, out, warn
 from .writing import bring_up_to_date, open_ledger, payload_of
 
 HALTED: Final = {"blocked": 10, "escalated": 11, "validator_error": 12}
@@ -29,9 +36,14 @@ def judge(
     *,
     as_json: bool,
 ) -> int:
-    """Convene the panel and hear it; 0, 10, 11 or 12."""
-    case = read_case(call, keys)
-    with open_ledger(url, keys, passphrase_file, lock_timeout) as ledger:
+    """Convene the panel and hear it; 0, 10, 11 or 12.
+
+    A panel that sits is heard to its end even where what it does cannot be printed; then `IOFailure` or
+    `ReaderGone` is raised, since the answer reached nobody.
+    """
+    case = read_case(call, url, keys)
+    with _told_to_stop(), open_ledger(url, keys, passphrase_file, lock_timeout) as ledger:
+        page = err() if as_json else out()
         task = ledger.task(case.task, spec=case.spec)
         attempt = attempt_to_judge(task, call.attempt, case.phase)
         try:
@@ -39,37 +51,75 @@ def judge(
                 case.phase,
                 case.protocol.policy,
                 case.protocol.judges,
-                brief=case.brief,
+                brief=brief_text(case.task, task.spec, case.base, case.change),
                 base=case.base,
                 root=str(case.workspace.root),
                 workspace=case.facts,
             )
-            decided = _hear(panel, case, err() if as_json else out())
+            progress = Progress(page, panel.convened)
+            decided = _hear(panel, case, progress)
         finally:
             bring_up_to_date(ledger)
         raw = None if task.log.state.halted is None else task.log.state.halted.raw_halt_type
-    # The verdict is recorded, and its code is the answer, whether or not anybody reads the line.
-    with contextlib.suppress(ReaderGone):
+    try:
+        if progress.failed is not None:
+            raise progress.failed
         _tell(call.task, url, decided, raw, as_json=as_json)
+    except IOFailure as error:
+        raise IOFailure(
+            f"{error.message}; the panel was heard to its end and decided: {decided.action}",
+            hint=f"causebook why {call.task}{at_ledger(url)}",
+        ) from None
     return 0 if raw is None else HALTED[raw]
 
 
-def _hear(panel: Panel, case: Case, page: Terminal) -> PanelDecided:
-    progress = Progress(page, panel.convened)
+@contextmanager
+def _told_to_stop() -> Iterator[None]:
+    """SIGTERM and SIGHUP as Ctrl-C: what is open is closed as interrupted, and not left to the next writer.
+
+    Once one came, the others are not heard, so that the closing is not cut short. One that was ignored from
+    the start (nohup) stays so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    were = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    kept = {number: was for number, was in were.items() if was not in (signal.SIG_IGN, None)}
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each in kept:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in kept:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def _hear(panel: Panel, case: Case, progress: Progress) -> PanelDecided:
     try:
         progress.begin(case.task)
         return hear_panel(panel, case.models, case.workspace, progress.turn)
     except KeyboardInterrupt:
         # The first moment of a panel that sits already, before it is heard.
         panel.interrupt()
-        raise
+        raise Interrupted(
+            f"task {case.task}: interrupted; what was recorded stays, and the open evaluations are "
+            "closed as interrupted",
+            hint=f"causebook why {case.task}",
+        ) from None
 
 
 def _tell(task: str, url: str, decided: PanelDecided, raw: str | None, *, as_json: bool) -> None:
-    if as_json:
-        out().raw(json_page(payload_of(url, task)))
-        return
     page = out()
+    if as_json:
+        page.raw(json_page(payload_of(url, task)))
+        page.flush()
+        return
     answer, style = {
         "proceed": ("passed", "good"),
         "log": ("passed, with a warn noted", "warn"),
@@ -111,8 +161,8 @@ def _number(task: TaskHandle, wanted: int | None, phase: Phase) -> int:
     name = task.log.task
     if state.stage == "completed":
         raise Misuse(
-            f"task {name}: completed at attempt {state.attempt}, nothing is left to judge",
-            hint=f"causebook why {name}",
+            f"task {name}: completed at attempt {state.attempt}; what is completed is not judged again",
+            hint=f"causebook why {name}; more work on it is another task, {name}-2 say",
         )
     closed = state.stage in ("unopened", "between")
     expected = state.attempt + 1 if closed else state.attempt
@@ -136,7 +186,10 @@ def _doing(stage: str, phases: list[Phase]) -> str:
         return "it was escalated and waits for a person"
     if stage == "working":
         return f"{' and '.join(phases)} was judged in it"
-    return f"it is {stage.replace('_', ' ')}"
+    if stage == "judging":
+        return "a panel sits"
+    # What is due after a decision is stored with it: no writer of ours leaves it so.
+    return "its panel has decided, and the record of what follows is missing"
 
 
 def _way_out(task: str, stage: str) -> str:

@@ -76,7 +76,9 @@ def _record(row: Row) -> Record:
 
 @dataclass
 class _Page:
-    """What is printed. For a person, records of one stream stand together below its name."""
+    """What is printed. For a person, records of one stream stand together below its name; on a terminal a
+    line ends where the terminal does.
+    """
 
     page: Terminal
     as_json: bool
@@ -94,7 +96,9 @@ class _Page:
             self._date, self._stream = date, record.stream
         head = f"{number:>5}  {time}  {short(record.digest)}  v{record.version:<3} "
         kind = f"{record.type:<18} "
-        said = self.page.fit(_gist(record), self.page.width - len(head + kind))
+        said = _gist(record)
+        if self.page.is_terminal:
+            said = self.page.fit(said, self.page.width - len(head + kind))
         style = _STYLES.get(record.type, "")
         if said:
             self.page.line((head, "dim"), (kind, style), said)
@@ -146,4 +150,4 @@ def _gist(record: Record) -> str:
         for n in _BARE
         if isinstance(data.get(n), str) and data[n] and n not in known
     ]
-    return ", ".join([*numbers, " ".join(texts)] if texts else numbers)
+    return ", ".join([*numbers, *texts])

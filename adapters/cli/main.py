@@ -20,7 +20,8 @@ from typer.main import get_command
 
 from ...domain.errors import CausebookError, Interrupted
 from . import commands
-from .terminal import ReaderGone, complain
+from .help import HELP_OPTIONS, Command, Group
+from .terminal import ReaderGone, complain, out, require_stdout
 
 EXIT_USAGE: Final = 64
 EXIT_INTERNAL: Final = 70
@@ -32,8 +33,11 @@ _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 
 def application() -> typer.Typer:
     """The whole command line, wired."""
+    settings = {"help_option_names": list(HELP_OPTIONS)}
     app = typer.Typer(
         name="causebook",
+        cls=Group,
+        context_settings=settings,
         help=(
             "The signed record of decisions made by LLM judges: why a task halted, who decided, on what "
             "evidence, by which rule, and whether it can be relied on."
@@ -44,10 +48,10 @@ def application() -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(commands.root)
     for name, command in commands.COMMANDS.items():
-        app.command(name)(_interruptible(command))
-    keys = typer.Typer(help="The keys that may sign.", rich_markup_mode=None)
+        app.command(name, cls=Command)(_interruptible(command))
+    keys = typer.Typer(help="The keys that may sign.", cls=Group, rich_markup_mode=None)
     keys.callback(invoke_without_command=True)(commands.keys_root)
-    keys.command("list")(_interruptible(commands.keys_list))
+    keys.command("list", cls=Command)(_interruptible(commands.keys_list))
     app.add_typer(keys, name="keys")
     return app
 
@@ -71,12 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code. Prints errors, raises nothing."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
+        require_stdout()
         command = get_command(application())
-        code = command.main(args=list(arguments), prog_name="causebook", standalone_mode=False)
+        # A command that runs others (demo) is handed what runs them.
+        options: dict[str, Any] = {"standalone_mode": False, "obj": main}
+        code = command.main(args=list(arguments), prog_name="causebook", **options)
         _flush()
         return code if isinstance(code, int) else 0
     except CausebookError as error:
-        complain(error.message, error.hint or _HINTS.get(error.exit_code, ""))
+        complain(error.message, error.hint or _hint(error.exit_code, arguments))
         return error.exit_code
     except _UsageError as error:
         complain(*_usage(error))
@@ -85,7 +92,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain("interrupted", "nothing was done")
         return Interrupted.exit_code
     except (ReaderGone, SystemExit):  # typer leaves so where it finds a pipe closed
-        _close_stdout()
         return EXIT_IO
     except OSError as error:
         complain(
@@ -111,6 +117,13 @@ _HINTS: Final = {
 }
 """What to try where an error does not say."""
 
+
+def _hint(code: int, arguments: Sequence[str]) -> str:
+    if code == 65 and "verify" in arguments[:1]:
+        return "no more can be told of this file; compare with an older copy of it"
+    return _HINTS.get(code, "")
+
+
 _INTERNAL_HINT: Final = "this is a fault of causebook; CAUSEBOOK_DEBUG=1 shows where it happened"
 
 
@@ -135,25 +148,39 @@ def _trace() -> None:
 
 
 def _flush() -> None:
-    """Hand over what is printed: a reader that left by now has had its answer by its own choice."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _close_stdout()
-
-
-def _close_stdout() -> None:
-    # Whoever read the pipe is gone, and Python would complain when it flushes at the end.
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
-    os.close(devnull)
+    """Hand over what is printed. Raises `ReaderGone` where nobody reads it, `IOFailure` where that fails."""
+    out().flush()
 
 
 def run() -> None:
-    """The entry point of `causebook`."""
+    """The entry point of `causebook`: the streams, one command, its exit code."""
+    _open_streams()
     # What a script or a model wrote may hold what the stream's encoding cannot say, error paths included.
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    sys.exit(main())
+    code = main()
+    _let_go()
+    sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Put the null device where a stream is closed, or the next file opened would take its place."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+
+
+def _let_go() -> None:
+    """Drop what could not be printed: Python would try it again at its end, and say so at length."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            devnull = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(devnull, stream.fileno())
+            os.close(devnull)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ...domain.errors import IOFailure
 from ...domain.events import (
     CallIgnored,
     EvaluationFailed,
@@ -28,17 +29,18 @@ from ..writer import Written
 from .terminal import ReaderGone, Terminal
 
 _JUDGE_CELLS_MAX = 20
+_CALLED_CELLS_MIN = 12
 _ACCOUNT_CELLS = 27  # "  spared   20/200  stall 3/3"
 
 
 @dataclass
 class Progress:
-    """Prints each turn of a panel. Once nobody reads it any more, the panel goes on unseen."""
+    """Prints each turn of a panel. Once that fails, the panel goes on unseen; `failed` is why."""
 
     page: Terminal
     convened: PanelConvened
     _used: dict[str, int] = field(default_factory=dict)
-    _gone: bool = False
+    failed: ReaderGone | IOFailure | None = None
 
     def __post_init__(self) -> None:
         names = [self.page.cells(mandate.judge) for mandate in self.convened.judges]
@@ -48,16 +50,16 @@ class Progress:
     def begin(self, task: str) -> None:
         """Print who judges what."""
         convened = self.convened
-        self._print(
-            (f"{task}, attempt {convened.attempt}, {convened.phase}", "strong"),
-            f": {convened.policy} of {len(convened.judges)}",
-        )
+        said = f"{task}, attempt {convened.attempt}, {convened.phase}"
+        panel = f": {convened.policy} of {len(convened.judges)}"
+        self._do(lambda: self.page.heading(said, "strong", panel))
 
     def turn(self, judge: str, written: list[Written]) -> None:
         """Print one turn that is stored."""
         events = [record.event for record in written]
         number = next((e.turn for e in events if isinstance(e, TurnOpened)), 0)
-        head = f"  {self.page.pad(self.page.fit(judge, self._cells), self._cells)} {number:>3}  "
+        named = self.page.fit_middle(judge, self._cells)
+        head = f"  {self.page.pad(named, self._cells)} {number:>3}  "
         for event in events:
             if isinstance(event, ToolsWithdrawn):
                 self._print(head, f"tools withdrawn: {event.reason.replace('_', ' ')}")
@@ -67,10 +69,16 @@ class Progress:
         account, style = self._account(judge, events)
         if not what and not account:
             return
-        # What was called gives way to what became of it, and to its account, which keeps its place.
+        # What was called gives way to what became of it, and to its account, which keeps its place; where
+        # too little of it would be left, it has a line of its own.
         width = self.page.width - self.page.cells(head) - _ACCOUNT_CELLS
         if how:
-            what = f"{self.page.fit(what, width - self.page.cells(how) - 3)}   {how}"
+            left = width - self.page.cells(how) - 3
+            if self.page.cells(what) > left and left < _CALLED_CELLS_MIN:
+                self._print(head, self.page.fit(what, self.page.width - self.page.cells(head)))
+                head, what = " " * self.page.cells(head), how
+            else:
+                what = f"{self.page.fit(what, left)}   {how}"
         self._print(head, self.page.pad(self.page.fit(what, width), width), "  ", (account, style))
 
     def _account(self, judge: str, events: Sequence[Event]) -> tuple[str, str]:
@@ -86,13 +94,16 @@ class Progress:
         return "", ""
 
     def _print(self, *parts: str | tuple[str, str]) -> None:
-        if self._gone:
+        self._do(lambda: self.page.line(*parts))
+
+    def _do(self, show: Callable[[], None]) -> None:
+        if self.failed is not None:
             return
         try:
-            self.page.line(*parts)
+            show()
             self.page.flush()
-        except ReaderGone:
-            self._gone = True
+        except (ReaderGone, IOFailure) as error:
+            self.failed = error
 
 
 def failed_try(event: ModelCallFailed | ToolChoiceDeclined) -> str:

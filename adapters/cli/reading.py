@@ -10,7 +10,7 @@ from typing import TypeVar
 from ...domain.errors import Busy, IOFailure
 from ..store.location import display
 from ..store.snapshot import Snapshot, open_snapshot
-from .commands import DEFAULT_KEYS, DEFAULT_LEDGER
+from . import defaults
 
 T = TypeVar("T")
 
@@ -34,13 +34,13 @@ def read(url: str, use: Callable[[Snapshot], T]) -> T:
 
 def at_ledger(url: str) -> str:
     """The option that names this ledger in a command to be typed next; empty where none is needed."""
-    if url in (DEFAULT_LEDGER, os.environ.get("CAUSEBOOK_LEDGER")):
+    if url in (defaults.LEDGER, os.environ.get("CAUSEBOOK_LEDGER")):
         return ""
     return f" --ledger {shlex.quote(display(url))}"
 
 
 def at_keys(folder: str) -> str:
     """The option that names the folder of the keys in a command to be typed next, likewise."""
-    if folder in (DEFAULT_KEYS, os.environ.get("CAUSEBOOK_KEYS")):
+    if folder in (defaults.KEYS, os.environ.get("CAUSEBOOK_KEYS")):
         return ""
     return f" --keys {shlex.quote(folder)}"

@@ -10,7 +10,7 @@ from ..findings import DIFFERS, INTACT, counted
 from ..projector import Difference, Progress, digest_of
 from ..projector import rebuild as rebuild_store
 from ..store.url import display, open_store
-from .findings import FINDINGS_SHOWN_MAX, said
+from .findings import FINDINGS_SHOWN_MAX, said, together
 from .terminal import err, json_page, out
 
 
@@ -45,7 +45,11 @@ def rebuild(url: str, lock_timeout: float, *, as_json: bool) -> int:
         page.raw(json_page(document))
         return code
     if differences:
-        page.line((f"rebuilt; {counted(len(differences), 'row')} differed from the events", "bad"))
+        rows_named = sum(1 for difference in differences if difference.key)
+        # As of a record that is not there any more, no row can be compared.
+        whole = counted(len(differences), "projection")
+        differed = counted(rows_named, "row") if rows_named else whole
+        page.line((f"rebuilt; {differed} differed from the events", "bad"))
     else:
         page.line(
             ("rebuilt, equal to what was there" if had else "made; there was none yet", "good")
@@ -54,13 +58,14 @@ def rebuild(url: str, lock_timeout: float, *, as_json: bool) -> int:
     widest = max(len(name) for name in rows)
     for name, number in rows.items():
         page.line(f"  {name:<{widest}}  {counted(number, 'row'):>12}")
-    for difference in differences[:FINDINGS_SHOWN_MAX]:
+    shown = together(differences)
+    for difference in shown[:FINDINGS_SHOWN_MAX]:
         page.blank()
         page.line("  ", (f"{difference.projection} {difference.key}".rstrip(), "strong"))
         page.paragraph(said(difference.expected, difference.found), indent=4)
-    if len(differences) > FINDINGS_SHOWN_MAX:
+    if len(shown) > FINDINGS_SHOWN_MAX:
         page.blank()
-        page.line(f"  and {len(differences) - FINDINGS_SHOWN_MAX:,} more: --json lists them")
+        page.line(f"  and {len(shown) - FINDINGS_SHOWN_MAX:,} more: --json lists them")
     return code
 
 

@@ -7,9 +7,9 @@ from typing import Final, Literal, cast
 from ...domain.canonical import escaped_bytes
 from ...domain.errors import Misuse, NoInput
 from ...domain.streams import require_id, shorten
-from .. import attempt
+from ..task_log import resolve as record
 from .reading import at_ledger
-from .terminal import json_page, out
+from .terminal import json_page, out, short
 from .writing import bring_up_to_date, open_ledger, payload_of
 
 DECISIONS: Final = ("proceed", "halt", "reject")
@@ -49,7 +49,7 @@ def resolve(
             raise NoInput(
                 f"task {task}: nothing is recorded of it", hint="causebook tasks lists what is"
             )
-        event = attempt.resolve(
+        event = record(
             log,
             cast(Literal["proceed", "halt", "reject"], decision),
             name=name,
@@ -67,11 +67,12 @@ def resolve(
         "working": "the attempt goes on to post_execute",
     }.get(stage, "the attempt is closed and the task stays blocked")
     page = out()
-    page.line(
-        (f"{task} resolved: {decision}", "strong"),
-        f", by {name}, at attempt {event.attempt}, {event.phase}",
+    page.paragraph(
+        (f"{task} resolved: {decision},", "strong"),
+        f"by {name}, at attempt {event.attempt}, {event.phase}",
     )
-    page.line(f"  {after}; signed with the authority key {keyid[:8]}…")
+    page.line(f"  {after}")
+    page.line(f"  signed with the authority key {short(keyid)}")
     page.command("  next  ", f"causebook why {task}{at_ledger(url)}")
     return 0
 

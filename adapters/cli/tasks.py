@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from ...domain.errors import BadData
 from ...domain.streams import evaluations_prefix, parse_stream, shorten, task_stream
 from ...projections.facts import TaskFacts, read_stream
 from ...projections.tasks import task_line
 from ..store.snapshot import Snapshot
+from .due import due
 from .reading import at_ledger, read
 from .terminal import Column, Part, json_page, out
 
+_ID_CELLS: Final = 24
 _STYLES = {"completed": "good", "blocked": "bad", "open": "warn"}
 
 
 def tasks(url: str, *, as_json: bool) -> int:
     """Print every task."""
-    lines = read(url, _lines)
+    lines, cut = read(url, _lines)
     page = out()
     if as_json:
         page.raw(json_page({"tasks": lines}))
@@ -34,31 +37,36 @@ def tasks(url: str, *, as_json: bool) -> int:
     )
     page.blank()
     columns = [
-        Column("task"),
+        Column("task", whole=True),
         Column("status"),
         Column("halt"),
         Column("attempt, phase"),
         Column("judges", right=True),
         Column("last heard, UTC"),
     ]
-    rows = [_row(line) for line in lines]
-    # A task's id is what the next command needs: others give way to it.
+    rows = [_row(line, cut=line["task"] in cut) for line in lines]
+    # A task's id is what the next command needs: others give way to it, but not all to a few long ones, each
+    # of which stands on a line of its own.
+    usual = [row for row in rows if page.cells(str(row[0])) <= _ID_CELLS] or rows[:0]
     for place in (4, 4):
-        if page.table_width(columns, rows) > page.width:
+        if page.table_width(columns, usual) > page.width:
             del columns[place]
             for row in rows:
                 del row[place]
     page.table(columns, rows)
+    if cut:
+        page.blank()
+        page.line("  cut: what followed the last decision is missing; causebook why TASK says more")
     page.blank()
     page.command("  next  ", f"causebook why TASK{at_ledger(url)}")
     return 0
 
 
-def _row(line: dict[str, Any]) -> list[Part]:
+def _row(line: dict[str, Any], *, cut: bool) -> list[Part]:
     attempt = "" if line["attempt"] is None else f"{line['attempt']} {line['phase'] or ''}"
     return [
         line["task"],
-        (line["status"], _STYLES[line["status"]]),
+        ("cut", "bad") if cut else (line["status"], _STYLES[line["status"]]),
         line["halt_type"] or "",
         attempt.rstrip(),
         str(line["judges"]),
@@ -66,8 +74,21 @@ def _row(line: dict[str, Any]) -> list[Part]:
     ]
 
 
-def _lines(snapshot: Snapshot) -> list[dict[str, Any]]:
-    return [task_line(_facts(snapshot, _task(stream))) for stream in snapshot.streams("task/")]
+def _lines(snapshot: Snapshot) -> tuple[list[dict[str, Any]], set[str]]:
+    """A line for each task, and the tasks whose stream was cut (`due`)."""
+    lines, cut = [], set()
+    for task in sorted(map(_task, snapshot.streams("task/")), key=_natural):
+        facts = _facts(snapshot, task)
+        lines.append(task_line(facts))
+        if due(facts) is not None:
+            cut.add(task)
+    return lines, cut
+
+
+def _natural(task: str) -> list[tuple[bool, int, str]]:
+    """T-2 before T-15: runs of digits by their number."""
+    parts = re.split(r"([0-9]+)", task)
+    return [(p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in parts]
 
 
 def _task(stream: str) -> str:

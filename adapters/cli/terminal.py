@@ -10,7 +10,8 @@ r"""What is printed, and how. Everything a command shows goes through here.
 5.  A stream that is no terminal gets the same text. The width is that of the terminal, or COLUMNS, within
     80 to 200.
 6.  Nothing wraps inside a word or a digest. What does not fit a column is cut and ends in `…`; a page never
-    hides a decision, a digest or the name of a stream that way.
+    hides a decision, a digest or the name of a stream that way. What is listed for a program to read on,
+    `log`'s records, is cut on a terminal only.
 7.  What the stream's encoding cannot say is spelled in ASCII: `→` is `->`, another character its escape.
 8.  An error is `error: …`, then `hint: …`: what was expected, what was found, where; then what to try.
 9.  JSON is ASCII, so that rule 1 holds for it too.
@@ -18,6 +19,7 @@ r"""What is printed, and how. Everything a command shows goes through here.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -27,6 +29,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
 from rich.cells import cell_len
+
+from ...domain.errors import IOFailure
 
 WIDTH_MIN: Final = 80
 WIDTH_MAX: Final = 200
@@ -85,11 +89,14 @@ def json_page(document: Any) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `right`: numbers. `flexible`: cut where the table is too wide."""
+    """A column of a table. `right`: numbers. Where the table is too wide, a `flexible` one is cut, and in the
+    first column, where it is `whole`, what is too long stands on a line of its own above its row.
+    """
 
     title: str = ""
     right: bool = False
     flexible: bool = False
+    whole: bool = False
 
 
 class ReaderGone(Exception):
@@ -97,10 +104,15 @@ class ReaderGone(Exception):
 
 
 class Terminal:
-    """One stream that a person or a pipe reads. What prints raises `ReaderGone`."""
+    """One stream that a person or a pipe reads.
 
-    def __init__(self, stream: TextIO) -> None:
+    What prints raises `ReaderGone` where it was closed, `IOFailure` where writing fails. `beside`: it is not
+    the command's answer, so that nothing is raised and the rest goes unsaid.
+    """
+
+    def __init__(self, stream: TextIO, *, beside: bool = False) -> None:
         self._stream = stream
+        self._beside = beside
         self.encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
         self.is_terminal = _is_terminal(stream)
         self.width = max(
@@ -132,6 +144,14 @@ class Terminal:
         """Print one line, without the blanks it would end in."""
         self._write(self._line(_stripped(list(parts))) + "\n")
 
+    def heading(self, text: str, style: str, rest: str = "") -> None:
+        """Print the line an answer begins with; broken between words where it is too long."""
+        if self.cells(text + rest) <= self.width:
+            self.line((text, style), rest)
+            return
+        mark = rest[:1] if rest[:1] in (",", ":") else ""
+        self.paragraph((text + mark, style), rest.removeprefix(mark))
+
     def blank(self) -> None:
         """Print an empty line."""
         self._write("\n")
@@ -140,18 +160,31 @@ class Terminal:
         """Print JSON, which is ASCII."""
         self._write(text + "\n")
 
+    def bytes(self, data: bytes) -> None:
+        """Hand over bytes as they are, to a file or a pipe."""
+        self.flush()
+        self._do(lambda: self._stream.buffer.write(data))
+        self.flush()
+
     def flush(self) -> None:
         """Hand over what is printed."""
-        try:
-            self._stream.flush()
-        except BrokenPipeError:
-            raise ReaderGone from None
+        self._do(self._stream.flush)
 
     def _write(self, text: str) -> None:
+        self._do(lambda: self._stream.write(text))
+
+    def _do(self, act: Callable[[], object]) -> None:
         try:
-            self._stream.write(text)
+            act()
         except BrokenPipeError:
-            raise ReaderGone from None
+            if not self._beside:
+                raise ReaderGone from None
+        except OSError as error:
+            if not self._beside:
+                raise IOFailure(
+                    f"standard output: {error.strerror or error}",
+                    hint="what was printed is not whole",
+                ) from None
 
     def paragraph(self, *parts: Part, indent: int = 0, hang: int | None = None) -> None:
         """Print prose, broken between words. `hang`: the indent of the lines after the first."""
@@ -200,13 +233,26 @@ class Terminal:
             return
         widths = [max(cell_len(row[place][0]) for row in cells) for place in range(len(columns))]
         over = indent + sum(widths) + 2 * (len(columns) - 1) - self.width
+        spare = sum(
+            max(0, widths[place] - self._least(column))
+            for place, column in enumerate(columns)
+            if column.flexible
+        )
+        if columns[0].whole and over > spare:
+            room = widths[0] - over
+            lengths = [n for row in cells if (n := cell_len(row[0][0])) <= room]
+            shorter = max([*lengths, cell_len(self.text(columns[0].title))])
+            over -= widths[0] - shorter
+            widths[0] = shorter
         for place, column in enumerate(columns):
             if column.flexible and over > 0:
-                least = max(8, cell_len(self.text(column.title)))
-                cut = min(over, max(0, widths[place] - least))
+                cut = min(over, max(0, widths[place] - self._least(column)))
                 widths[place] -= cut
                 over -= cut
         for row in cells:
+            if columns[0].whole and cell_len(row[0][0]) > widths[0]:
+                self.line(" " * indent, row[0])
+                row[0] = ("", "")
             parts: list[Part] = [" " * indent]
             for place, (column, (text, style)) in enumerate(zip(columns, row, strict=True)):
                 shown = self.fit(text, widths[place])
@@ -217,6 +263,9 @@ class Terminal:
                 if not last:
                     parts.append("  ")
             self.line(*parts)
+
+    def _least(self, column: Column) -> int:
+        return max(8, cell_len(self.text(column.title)))
 
     def table_width(self, columns: Sequence[Column], rows: Sequence[Sequence[Part]]) -> int:
         """How wide `table` would be if nothing were cut."""
@@ -243,6 +292,20 @@ class Terminal:
                 break
             kept.append(character)
         return "".join(kept) + mark
+
+    def fit_middle(self, text: str, width: int) -> str:
+        """`text` in at most `width` columns, cut in its middle: names that begin alike end otherwise."""
+        text = self.text(text)
+        if cell_len(text) <= width:
+            return text
+        begun = self.fit(text, (width + 1) // 2)
+        end, used = "", cell_len(begun)
+        for character in reversed(text):
+            used += cell_len(character)
+            if used > width:
+                break
+            end = character + end
+        return begun + end
 
     def pad(self, text: str, width: int, *, right: bool = False) -> str:
         """`text` filled up with blanks to `width` columns."""
@@ -289,13 +352,23 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def out() -> Terminal:
-    """Stdout: a command's answer."""
+    """Stdout: a command's answer. Raises `IOFailure` where the process was started without one."""
+    require_stdout()
     return Terminal(sys.stdout)
 
 
+def require_stdout() -> None:
+    """Raise `IOFailure` where the process was started with its stdout closed (`>&-`)."""
+    if sys.stdout is None:
+        raise IOFailure(
+            "standard output: expected a stream, found it closed",
+            hint="nothing was done; >/dev/null throws the answer away",
+        )
+
+
 def err() -> Terminal:
-    """Stderr: errors, warnings, progress."""
-    return Terminal(sys.stderr)
+    """Stderr: errors, warnings, progress. Without one they go unsaid, and the exit code says it."""
+    return Terminal(io.StringIO() if sys.stderr is None else sys.stderr, beside=True)
 
 
 def may_ask() -> bool:

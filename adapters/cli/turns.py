@@ -22,8 +22,13 @@ def show_turns(page: Terminal, timeline: Mapping[str, Any], *, indent: int = 2) 
     left = page.width - indent - 3 - _DISPOSITION_CELLS - 9 - used - 7
     widest = max([page.cells(row[1]) for row in rows if row[2] or row[3]] + [30])
     what = min(left, widest + 2)
-    head = page.pad(f"{timeline['judge']}, turn by turn", 3 + what + _DISPOSITION_CELLS + 9)
-    page.line(" " * indent, (head, "strong"), (f"{'used':>{used}}  stall", "dim"))
+    title, before = f"{timeline['judge']}, turn by turn", 3 + what + _DISPOSITION_CELLS + 9
+    if page.cells(title) >= before:
+        page.line(" " * indent, (title, "strong"))
+        title = ""
+    page.line(
+        " " * indent, (page.pad(title, before), "strong"), (f"{'used':>{used}}  stall", "dim")
+    )
     for number, said, disposition, account, turns_used, stall in rows:
         first = f"{' ' * indent}{number:<3}"
         if not disposition and not account:
@@ -61,7 +66,7 @@ def _rows(timeline: Mapping[str, Any]) -> Iterator[Row]:
             number = ""
         calls = turn["calls"]
         for place, call in enumerate(calls):
-            what, disposition = _call(call)
+            what, disposition = _call(call, turn)
             closes = ending is not None and ending["turn"] == turn["turn"]
             if closes and ending["cause"] == "no_verdict" and place == len(calls) - 1:
                 disposition = "no verdict"
@@ -94,7 +99,7 @@ def _preamble(turn: Mapping[str, Any]) -> Iterator[str]:
         yield "no answer came"
 
 
-def _call(call: Mapping[str, Any]) -> tuple[str, str]:
+def _call(call: Mapping[str, Any], turn: Mapping[str, Any]) -> tuple[str, str]:
     """What was called, and what became of it."""
     disposition = call["disposition"]
     tool = call["tool"] or "a call"
@@ -117,7 +122,7 @@ def _call(call: Mapping[str, Any]) -> tuple[str, str]:
             ]
         case "verdict":
             return f"submit_verdict {call['severity']}", "verdict"
-    return "prose", "narration"
+    return ("prose" if turn["text_bytes"] else "silence"), "narration"
 
 
 def _show_ending(page: Terminal, timeline: Mapping[str, Any], indent: int) -> None:

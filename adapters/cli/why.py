@@ -7,25 +7,31 @@ of it is folded from the task's own records, and these are checked first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ...domain.errors import BadData, NoInput
-from ...domain.events import AttemptStarted, Event
+from ...domain.events import AttemptStarted, Event, PanelConvened, PanelDecided
+from ...domain.quorum import CANONICAL, decide, halt_reason
 from ...domain.streams import evaluation_stream, require_id, shorten
 from ...projections.course import Course, Panel, course
 from ...projections.facts import Entry, TaskFacts
 from ...projections.halt_payload import halt_payload
 from ...projections.timeline import timeline
-from ..task_check import TaskCheck, check_task, task_rows
-from .findings import show_finding
+from ..store.snapshot import Snapshot
+from ..task_check import TaskCheck, TaskRows, check_task, task_rows
+from .due import due
+from .findings import missing_record, show_finding
 from .reading import at_ledger, read
 from .terminal import Column, Part, Terminal, flowing, json_page, out, short
 from .turns import show_turns
 
 FINDINGS_SHOWN_MAX: Final = 5
 _LABEL_CELLS: Final = 10
+_EARLIER_MAX: Final = 3
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _STYLES: Final = {"pass": "good", "warn": "warn", "blocker": "bad", "error": "bad"}
 
 
@@ -50,8 +56,7 @@ class Answer:
 def why(task: str, attempt: int | None, judge: str | None, url: str, *, as_json: bool) -> int:
     """Print why; 0, or the exit code of what does not hold."""
     require_id(task, "task")
-    rows = read(url, lambda snapshot: task_rows(snapshot, task))
-    checked = check_task(rows)
+    rows, checked = read(url, lambda snapshot: _checked(snapshot, task))
     page = out()
     try:
         whole = rows.facts()
@@ -62,7 +67,9 @@ def why(task: str, attempt: int | None, judge: str | None, url: str, *, as_json:
         if checked.holds:
             raise
         _show_findings(page, task, checked, at_ledger(url))
-        page.line(f"  No more can be told: {error.message}")
+        gap = missing_record(checked.findings)
+        why_not = error.message if gap is None else f"{gap} is missing."
+        page.paragraph(f"No more can be told: {why_not}", indent=2, hang=4)
         return checked.code
     shown = _judge_to_show(answer, judge)
     if as_json:
@@ -70,10 +77,20 @@ def why(task: str, attempt: int | None, judge: str | None, url: str, *, as_json:
         return checked.code
     if not checked.holds:
         _show_findings(page, task, checked, at_ledger(url))
-        page.line("  What follows is what stands there, and is not to be relied on.")
+        if checked.records_hold:
+            page.line(
+                "  What follows stands in records that hold. Not all they commit to can be shown."
+            )
+        else:
+            page.line("  What follows is what stands there, and is not to be relied on.")
         page.blank()
     _Screen(page, answer, at_ledger(url)).show(shown)
     return checked.code
+
+
+def _checked(snapshot: Snapshot, task: str) -> tuple[TaskRows, TaskCheck]:
+    rows = task_rows(snapshot, task)
+    return rows, check_task(rows)
 
 
 def as_of(facts: TaskFacts, attempt: int | None) -> TaskFacts:
@@ -122,7 +139,10 @@ def _judge_to_show(answer: Answer, wanted: str | None) -> str | None:
 
 
 def _show_findings(page: Terminal, task: str, checked: TaskCheck, at: str) -> None:
-    page.line((f"{task}: the record does not hold: {checked.meaning}", "bad"))
+    if checked.records_hold:
+        page.line((f"{task}: the record holds, but {checked.meaning}", "bad"))
+    else:
+        page.line((f"{task}: the record does not hold: {checked.meaning}", "bad"))
     for finding in checked.findings[:FINDINGS_SHOWN_MAX]:
         show_finding(page, finding)
     more = len(checked.findings) - FINDINGS_SHOWN_MAX
@@ -134,6 +154,7 @@ class _Screen:
     def __init__(self, page: Terminal, answer: Answer, at: str) -> None:
         self.page, self.answer, self.at = page, answer, at
         self.task, self.told, self.payload = answer.task, answer.told, answer.payload
+        self.due = due(answer.facts)
 
     def show(self, judge: str | None) -> None:
         """The whole screen."""
@@ -141,6 +162,7 @@ class _Screen:
         panel = self.told.panel
         if panel is not None:
             self.page.blank()
+            self._judged(panel)
             self._panels(panel)
             self._judges(panel)
         if judge is not None and panel is not None:
@@ -158,7 +180,7 @@ class _Screen:
         where = [f"attempt {attempt}"] if attempt is not None else []
         where += [phase] if phase else []
         at = f", at {', '.join(where)}" if where else ""
-        self.page.line((f"{self.task} {answer}", style), at)
+        self.page.heading(f"{self.task} {answer}", style, at)
         for line in self._reasons():
             self.page.paragraph(line)
 
@@ -181,11 +203,28 @@ class _Screen:
             return "is open: nothing is judged yet", "warn"
         if panel.decided is None:
             return "is being judged", "warn"
-        return "is open: it may go on", "warn"
+        if self.due is None:
+            return "is open: it may go on", "warn"
+        return self._decided(panel.decided.event)
+
+    def _decided(self, event: PanelDecided) -> tuple[str, str]:
+        """What a panel came to, where the record of what follows from that is missing."""
+        if event.action == "escalate":
+            if self.payload["resolution"] is not None:
+                return "passed: escalated, resolved as proceed", "good"
+            return "halted by its panel: escalate", "warn"
+        if event.action == "halt":
+            raw = decide(event.policy, event.ballots).raw_halt_type
+            return f"halted by its panel: {raw and CANONICAL[raw]}", "bad"
+        noted = ", with a warn noted" if event.action == "log" else ""
+        return f"passed its panel{noted}", "good"
 
     def _reasons(self) -> list[str]:
         payload, panel = self.payload, self.told.panel
         lines = []
+        if self.due is not None:
+            missing = f"{self.due[0].upper()}{self.due[1:]}"
+            lines.append(f"{missing} is missing: the end of task/{self.task} was cut.")
         if payload["reason"]:
             lines.append(flowing(payload["reason"]))
         elif panel is not None and panel.decided is None:
@@ -197,6 +236,8 @@ class _Screen:
             )
         elif panel is not None and panel.decided is not None:
             counts = panel.decided.event
+            if counts.action in ("halt", "escalate") and payload["resolution"] is None:
+                return [*lines, halt_reason(counts)]
             lines.append(
                 f"{counts.policy} needs {counts.required} of {counts.counts.total} to pass, and "
                 f"{counts.counts.pass_} did."
@@ -215,6 +256,19 @@ class _Screen:
     def _label(self, label: str, *parts: Part) -> None:
         self.page.line(f"  {label:<{_LABEL_CELLS}} ", *parts)
 
+    def _judged(self, panel: Panel) -> None:
+        """What lay before the judges, and when they were convened."""
+        convened = panel.convened
+        said = [*_tree(convened.event), f"{convened.record.at[:16].replace('T', ' ')} UTC"]
+        label, line = "judged", said[0]
+        for words in said[1:]:
+            if self.page.cells(f"{line}, {words}") + 14 > self.page.width:
+                self._label(label, f"{line},")
+                label, line = "", words
+            else:
+                line = f"{line}, {words}"
+        self._label(label, line)
+
     def _panels(self, panel: Panel) -> None:
         attempt = self.told.attempts[-1]
         for earlier in attempt.panels[:-1]:
@@ -223,12 +277,14 @@ class _Screen:
         history = self.payload["attempts"]["history"]
         before = [h for h in history if h["attempt"] != self.answer.attempt]
         if before:
-            said = ", ".join(f"{h['attempt']} {h['outcome']}" for h in before)
-            self._label("before", self.page.fit(f"attempt {said}", self.page.width - 14))
-        later = self.answer.newest - (self.answer.attempt or 0)
-        if later:
-            noun = "attempt" if later == 1 else "attempts"
-            label = f"  {'since':<{_LABEL_CELLS}} {later} {noun} more: "
+            said = [f"attempt {h['attempt']}, {h['outcome']}" for h in before[-_EARLIER_MAX:]]
+            if len(before) > len(said):
+                said.insert(0, f"{len(before) - len(said)} more")
+            self._label("earlier", "; ".join(said))
+        number, newest = self.answer.attempt or 0, self.answer.newest
+        if newest > number:
+            later = f"attempt {newest}" if newest == number + 1 else f"attempts to {newest}"
+            label = f"  {'later':<{_LABEL_CELLS}} {later}: "
             self.page.command(label, f"causebook why {self.task}{self.at}")
 
     def _panel(self, panel: Panel, label: str) -> None:
@@ -253,7 +309,7 @@ class _Screen:
         for mandate in panel.convened.event.judges:
             line = self._timeline(panel, mandate.judge)
             if line is None:
-                rows.append([mandate.judge, "", "", "", "", mandate.model])
+                rows.append([mandate.judge, "", "", "", "", _model(mandate.model)])
                 continue
             ending = line["ending"]
             verdict = "" if ending is None else "error" if ending["error"] else ending["severity"]
@@ -264,11 +320,11 @@ class _Screen:
                     f"{line['turns_used']}/{line['max_tool_turns']}",
                     str(len(line["turns"])),
                     _withdrawn(line),
-                    _model(line),
+                    _model(mandate.model),
                 ]
             )
         columns = [
-            Column("judge", flexible=True),
+            Column("judge", whole=True),
             Column("verdict"),
             Column("charged", right=True),
             Column("turns", right=True),
@@ -289,15 +345,17 @@ class _Screen:
             return
         self.page.blank()
         show_turns(self.page, line)
+        escalated = panel.decided is not None and panel.decided.event.action == "escalate"
+        against = "warn" if escalated else "blocker"
         others = [
             result["judge"]
             for result in self.payload["validator_results"]
-            if result["judge"] != judge and result["severity"] == "blocker"
+            if result["judge"] != judge and result["severity"] == against
         ]
         if others:
+            what = "approval also withheld by" if escalated else "also against it"
             self.page.paragraph(
-                f"also against it: {', '.join(others)}; --judge JUDGE shows the turns of another",
-                indent=5,
+                f"{what}: {', '.join(others)}; --judge JUDGE shows the turns of another", indent=5
             )
 
     # ── what it rests on ─────────────────────────────────────────────────────────────────────────────
@@ -326,8 +384,13 @@ class _Screen:
     def _verified(self) -> None:
         checked = self.answer.checked
         if checked.holds:
-            said = f"{checked.records:,} records: signatures, chains and law hold"
+            said = f"{checked.records:,} records: signatures, chains, law and evidence hold"
             self._label("verified", (said, "good"))
+            if "erased" in checked.evidence:
+                self._label("evidence", checked.evidence)
+        elif checked.records_hold:
+            said = f"{checked.records:,} records: signatures, chains and law hold"
+            self._label("verified", (said, "good"), ("; evidence does not", "bad"))
         else:
             self._label("verified", (f"no: {checked.meaning}, see above", "bad"))
 
@@ -339,12 +402,42 @@ class _Screen:
             options = "--decision proceed|halt|reject --name NAME --meaning TEXT"
             self.page.command(label, f"causebook resolve {task} {options}{at}")
             return
-        first, second = f"causebook replay {task}{at}", f"causebook log {task}{at}"
+        first, second = f"causebook evidence {task}{at}", f"causebook replay {task}{at}"
         if self.page.cells(first + second) + 16 <= self.page.width:
             self._label("next", f"{first}   {second}")
         else:
             self.page.command(label, first)
             self.page.command(" " * len(label), second)
+        if self.payload["status"] == "blocked" and self.answer.newest == self.answer.attempt:
+            again = f"  {f'attempt {self.answer.newest + 1}':<{_LABEL_CELLS}} "
+            options = f"--protocol FILE --workspace DIR{at}"
+            self.page.command(again, f"causebook judge {task} {options}")
+
+
+def _tree(convened: PanelConvened) -> list[str]:
+    """The working tree that was judged, in words; empty where the engine did not say."""
+    facts = convened.workspace
+    if facts is None:
+        return []
+    tree = "" if facts.tree is None else f"tree {short(facts.tree)}"
+    if facts.commit is None:
+        said = [tree or "no tree", "no git commit"]
+    elif facts.dirty:
+        said = [
+            f"commit {short(facts.commit)} and changes not committed",
+            *([tree] if tree else []),
+        ]
+    else:
+        said = [f"commit {short(facts.commit)}", "clean"]
+    base = convened.base
+    if base is not None:
+        said.append(f"base {short(base) if _COMMIT.fullmatch(base) else base}")
+    return said
+
+
+def _model(asked: str) -> str:
+    """The model that was asked for. Of a script it matters only that it is one."""
+    return "script" if asked.startswith("script:") else asked
 
 
 def _withdrawn(line: Mapping[str, Any]) -> str:
@@ -352,8 +445,3 @@ def _withdrawn(line: Mapping[str, Any]) -> str:
         if turn["withdrawn"] is not None:
             return f"turn {turn['turn']}, {turn['withdrawn']['reason'].replace('_', ' ')}"
     return ""
-
-
-def _model(line: Mapping[str, Any]) -> str:
-    served = [turn["model"] for turn in line["turns"] if turn["model"]]
-    return str(served[-1]) if served else str(line["model"])

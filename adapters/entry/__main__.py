@@ -1,4 +1,4 @@
-"""`python -m causebook` and `causebook`: the command, quiet on a Ctrl-C that comes while it is still loading."""
+"""`python -m causebook` and `causebook`: the command, quiet on a Ctrl-C while it is still loading."""
 
 import sys
 

@@ -45,7 +45,7 @@ def library() -> tuple[Any, httpx.Client]:
                 raise
             raise Misuse(
                 "a live model needs litellm, which is not installed",
-                hint="pip install 'causebook[judge]'",
+                hint="install causebook with its extra 'judge' (README, Install)",
             ) from None
         client = _client()
         for name in _LOGGERS:

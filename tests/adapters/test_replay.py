@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from causebook.adapters.findings import UNLAWFUL
+from causebook.adapters.findings import DIFFERS, TAMPERED, UNLAWFUL
 from causebook.adapters.replay import ReplayReport, replay
-from causebook.domain.errors import BadData, NoInput
+from causebook.domain.errors import NoInput
 from causebook.domain.evidence import commit, response_bytes
 from causebook.domain.ports import ModelFault, ToolCall
 from tests.adapters.forge import Forge, document, prose, reads, said, small_ledger, verdict
@@ -67,7 +69,7 @@ def test_an_open_evaluation_is_replayed_as_far_as_it_came() -> None:
 
 
 def test_a_task_that_is_not_there() -> None:
-    with pytest.raises(NoInput, match="no task T-9"):
+    with pytest.raises(NoInput, match="task T-9: nothing is recorded of it"):
         replay(small_ledger().source(), "T-9")
 
 
@@ -135,8 +137,14 @@ def test_evidence_that_is_not_what_was_committed_to() -> None:
     other = next(r for c, r in forge.evidence.items() if c != content)
     forge.evidence[content] = type(row)(content, row.salt, row.task, other.body)
     report = again(forge)
-    assert report.code == UNLAWFUL
+    assert report.code == TAMPERED
     assert report.differences[0].found == "other bytes, or another salt"
+    # The others still count as what they are.
+    assert [(e.items, e.from_record, e.missing) for e in report.evaluations] == [
+        *((8, 0, 0), (5, 0, 0)),
+        *((8, 1, 0), (6, 0, 0)),
+    ]
+    assert report.note == "1 item of evidence not there to replay from"
 
 
 def test_evidence_that_is_no_answer_of_a_model() -> None:
@@ -151,24 +159,51 @@ def test_erased_evidence_is_replayed_from_the_record() -> None:
     forge = small_ledger()
     forge.erase("T-1")
     report = again(forge)
-    assert (report.code, report.erased) == (0, True)
-    assert report.note == "replayed from the record: evidence erased (27 items)"
+    assert (report.code, report.missing) == (0, 0)
+    assert report.note == (
+        "27 items of evidence erased by a named person: replayed from the record there"
+    )
 
 
-def test_missing_evidence_is_replayed_from_the_record_and_said_to_be_missing() -> None:
+def test_missing_evidence_is_replayed_from_the_record_and_is_no_clean_result() -> None:
     forge = small_ledger()
     del forge.evidence[_content(forge)]
     report = again(forge)
-    assert (report.code, report.erased) == (0, False)
-    assert "missing, and no EvidenceErased names it" in report.note
+    assert (report.code, report.missing, report.differences) == (DIFFERS, 1, ())
+    assert report.note == (
+        "1 item of evidence missing, and no EvidenceErased names it: replayed from the record there"
+    )
+    forge = small_ledger()
+    forge.evidence.clear()
+    assert again(forge).note.startswith("27 items of evidence missing, and no EvidenceErased names them")
 
 
 def test_a_broken_chain_is_not_replayed() -> None:
     source = small_ledger().source()
     forge = small_ledger()
     del source.stored[forge.at(STREAM, 6)]
-    with pytest.raises(BadData, match=f"{STREAM} v6: found"):
-        replay(source, "T-1")
+    report = replay(source, "T-1")
+    assert (report.code, report.held, report.evaluations) == (TAMPERED, False, ())
+    assert report.differences[0].place == f"{STREAM} v6"
+    assert report.note == "not replayed: the records do not hold"
+
+
+def test_a_last_record_altered_is_not_replayed_though_no_other_links_to_it() -> None:
+    forge = small_ledger()
+    version = forge.last(TASK, "AttemptClosed")
+    place = forge.at(TASK, version)
+    row = forge.rows[place]
+    forge.rows[place] = replace(row, record=row.record.replace(b'"error"', b'"passed"', 1))
+    report = again(forge)
+    assert (report.code, report.held) == (TAMPERED, False)
+    assert report.differences[0].place == f"{TASK} v{version}"
+
+
+def test_a_task_that_was_never_judged() -> None:
+    forge = Forge().found()
+    forge.open_task("T-1")
+    report = again(forge)
+    assert (report.code, report.evaluations, report.panels) == (0, (), 0)
 
 
 def test_the_evidence_of_an_answer_names_what_the_rules_look_at() -> None:

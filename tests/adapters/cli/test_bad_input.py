@@ -407,3 +407,25 @@ def test_a_live_model_without_litellm_is_said_before_anything_is_recorded(
     before = desk.state()
     refused(invoke(*JUDGE, "--model", "j1=openai/gpt-4o"), 64, "needs litellm")
     assert desk.state() == before
+
+
+@pytest.mark.parametrize("what", ["database", "user"])
+def test_a_postgresql_without_what_the_url_names_is_no_question_of_passwords(
+    desk: Desk, postgres_host: str, what: str
+) -> None:
+    url = postgres_url(postgres_host, "not-there")
+    if what == "user":
+        url = postgres_url(postgres_host, "postgres", user="nobody-here")
+    done = invoke("tasks", "--ledger", url)
+    refused(done, 69, "does not exist")
+    assert done.err.splitlines()[1] == f"hint: does the URL name the {what} that is meant?"
+
+
+def test_an_extra_that_is_missing_is_found_in_the_readme(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.protocol(PASS)
+    monkeypatch.setitem(sys.modules, "litellm", None)
+    hint = invoke(*JUDGE, "--model", "j1=openai/gpt-4o").err.splitlines()[1]
+    assert hint.startswith("hint: install causebook with its extra 'judge' (README, Install)")
+    assert "pip install 'causebook" not in hint

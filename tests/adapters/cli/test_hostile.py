@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from causebook.adapters.attempt import Judge
 from causebook.adapters.ledger import Ledger
+from causebook.adapters.seat import Judge
 from causebook.domain.canonical import encode
 from tests.adapters.cli.conftest import Desk, invoke, say
 

@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from causebook.adapters.attempt import Judge, Panel
 from causebook.adapters.cli import writing
 from causebook.adapters.cli.judge import attempt_to_judge
 from causebook.adapters.ledger import Ledger
+from causebook.adapters.panel import Panel
 from causebook.adapters.reading import unpacked
+from causebook.adapters.seat import Judge
 from causebook.adapters.store.url import open_store
 from causebook.domain.errors import Busy, IOFailure
 from tests.adapters.cli.conftest import (
@@ -87,6 +88,24 @@ def test_a_line_a_turn(desk: Desk) -> None:
         "  j1   5  tools withdrawn: narration",
         "  j1   5  submit_verdict blocker                       charged   4/20",
     ]
+
+
+def test_what_became_of_a_turn_is_never_cut(desk: Desk) -> None:
+    twice = say(None, ("read_file", '{"path": "a.txt"}'), ("read_file", '{"path": "a.txt"}'))
+    desk.script("twice", [twice, twice, verdict("pass")])
+    name = desk.protocol("twice", PASS)
+    judges = ["security-of-the-release-one", "security-of-the-release-two"]
+    text = (
+        Path(name).read_text().replace('"j1"', f'"{judges[0]}"').replace('"j2"', f'"{judges[1]}"')
+    )
+    Path(name).write_text(text)
+    done = invoke("judge", "T-1", "--protocol", name, "--workspace", "work")
+    assert done.code == 0
+    assert "repeat of 1, and 1 more" in done.out
+    assert all(len(line) <= 80 for line in done.lines)
+    assert {line.split()[0] for line in done.lines[1:-1] if line[2] != " "} == {
+        *("security-…elease-one", "security-…elease-two"),
+    }
 
 
 def test_json_is_the_halt_payload_and_progress_goes_to_stderr(desk: Desk) -> None:
@@ -239,6 +258,7 @@ def test_a_person_resolves_an_escalation(
     done = invoke("resolve", "T-1", "--decision", decision, *who)
     assert (done.code, done.err) == (0, "")
     assert done.lines[0] == f"T-1 resolved: {decision}, by Ada Example, at attempt 1, {phase}"
+    assert all(len(line) <= 80 for line in done.lines)
     assert said in done.out
     payload = invoke("why", "T-1", "--json").json
     assert payload["status"] == status
@@ -379,13 +399,13 @@ def test_ctrl_c_closes_what_is_open_and_keeps_the_rest(desk: Desk) -> None:
     assert out == ""
 
 
-def test_a_reader_that_leaves_does_not_end_the_panel(desk: Desk) -> None:
+def test_a_reader_that_leaves_does_not_end_the_panel_and_had_no_answer(desk: Desk) -> None:
     desk.script("long", [*[say(None, ("rm", "{}"))] * 10, verdict("warn")])
     name = desk.protocol("long")
     with start("judge", "T-1", "--protocol", name, "--workspace", "work") as process:
         assert process.stdout is not None
         process.stdout.close()
-        assert process.wait(timeout=30) == 11
+        assert process.wait(timeout=30) == 74
         assert process.stderr is not None
         assert process.stderr.read() == ""
     assert invoke("why", "T-1", "--json").json["halt_type"] == "escalate"

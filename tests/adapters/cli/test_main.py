@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -45,6 +46,80 @@ def test_every_option_has_help_and_help_is_ascii(name: str) -> None:
             told = line.strip().split("  ", 1)[1:] or [part.strip() for part in following]
             assert told, line
             assert told[0].strip(), line
+
+
+@pytest.mark.parametrize("name", ["", *commands.COMMANDS, "keys", "keys list"])
+def test_help_is_written_for_a_person(name: str) -> None:
+    page = invoke(*name.split(), "-h")
+    assert (page.code, page.out) == (0, invoke(*name.split(), "--help").out)
+    for machine in ("{", "[[", "<", ">=", "x>", "float", "[env", "[required]", "30.0"):
+        assert machine not in page.out
+    assert all(len(line) <= 80 for line in page.lines)
+    assert page.out.split()[-1] == "docs/guide.md."
+    usage = page.lines[0]
+    if name == "why":
+        assert usage == "Usage: causebook why TASK [OPTIONS]"
+    if name == "log":
+        assert usage == "Usage: causebook log [TASK|STREAM] [OPTIONS]"
+
+
+def test_help_names_the_environment_and_the_default() -> None:
+    page = " ".join(invoke("judge", "--help").out.split())
+    assert "By default CAUSEBOOK_LOCK_TIMEOUT, else 30." in page
+    assert "By default CAUSEBOOK_LEDGER, else sqlite:///.causebook/ledger.db." in page
+    assert page.count("Required.") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (
+            ("why", "T-1", "--attempt", "zero"),
+            "--attempt: expected a whole number from 1, found 'zero'",
+        ),
+        (("why", "T-1", "--attempt", "0"), "--attempt: expected a whole number from 1, found '0'"),
+        (
+            ("rebuild", "--lock-timeout", "-1"),
+            "--lock-timeout: expected 0 to 3600 seconds, found '-1'",
+        ),
+        (
+            ("rebuild", "--lock-timeout", "inf"),
+            "--lock-timeout: expected 0 to 3600 seconds, found 'inf'",
+        ),
+        (("tasks", "--ledger", ""), "the ledger: expected the URL of a store, found nothing"),
+        (("tasks", "--ledger", "a.db"), "the ledger: expected the URL of a store, found 'a.db'"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_told_as_expected_and_found(
+    desk: Desk, arguments: tuple[str, ...], error: str
+) -> None:
+    done = invoke(*arguments)
+    assert done.code == 64
+    assert done.err.splitlines()[0] == f"error: {error}"
+
+
+def test_an_error_of_the_library_carries_its_hint_into_a_traceback() -> None:
+    error = errors.Misuse("what happened", hint="what to try")
+    assert error.__notes__ == ["hint: what to try"]
+    assert str(error) == "what happened"
+    assert not hasattr(errors.Misuse("what happened"), "__notes__")
+
+
+def test_no_command_imports_what_imports_it() -> None:
+    """The modules of the command line hang together without a circle, late imports counted too."""
+    folder = Path(main.__file__).parent
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    imports = {
+        name: names & set(re.findall(r"from \.(\w+) import", (folder / f"{name}.py").read_text()))
+        for name in names
+    }
+    for name, wanted in imports.items():
+        if " defaults" in (folder / f"{name}.py").read_text():
+            wanted.add("defaults")
+    while imports:
+        free = {name for name, wanted in imports.items() if not wanted & imports.keys()}
+        assert free, imports
+        imports = {name: wanted for name, wanted in imports.items() if name not in free}
 
 
 def test_an_unexpected_exception_is_internal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

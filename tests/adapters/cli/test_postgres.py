@@ -21,7 +21,7 @@ def test_the_main_job_on_postgresql(
     assert invoke("resolve", "T-2", "--decision", "proceed", *who).code == 0
     page = invoke("why", "T-1")
     assert page.lines[0] == "T-1 halted: blocker, at attempt 1, post_execute"
-    assert "signatures, chains and law hold" in page.out
+    assert "signatures, chains, law and evidence hold" in page.out
     for command in (("log",), ("log", "T-2"), ("tasks",), ("replay", "T-1"), ("keys", "list")):
         done = invoke(*command)
         assert (done.code, done.err) == (0, ""), command

@@ -18,6 +18,7 @@ from causebook.adapters.cli.terminal import (
     json_page,
     safe,
 )
+from causebook.domain.errors import IOFailure
 
 HOSTILE = {
     "\x1b[31m": "\\x1b[31m",
@@ -122,3 +123,46 @@ def test_a_command_goes_on_before_an_option_and_can_be_typed() -> None:
     assert written.getvalue().decode() == (
         "  next  causebook judge TASK --protocol FILE \\\n          --ledger " + "l" * 60 + "\n"
     )
+
+
+def test_what_is_too_long_for_the_first_column_stands_above_its_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    page, written = terminal()
+    rows = [["short", "x" * 40, "1"], ["l" * 70, "y" * 40, "2"]]
+    page.table([Column("name", whole=True), Column("what"), Column("n", right=True)], rows)
+    assert written.getvalue().decode().splitlines() == [
+        "  name   what" + " " * 38 + "n",
+        "  short  " + "x" * 40 + "  1",
+        "  " + "l" * 70,
+        "         " + "y" * 40 + "  2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [(30, "judge-of-security-one"), (20, "judge-of-…curity-one"), (9, "judg…-one"), (2, "…e")],
+)
+def test_a_name_is_cut_in_its_middle(width: int, shown: str) -> None:
+    page, _ = terminal()
+    assert page.fit_middle("judge-of-security-one", width) == shown
+
+
+class Full(io.RawIOBase):
+    """A disk without space."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_is_said_for_an_answer_and_passed_over_beside_it() -> None:
+    stream = io.TextIOWrapper(io.BufferedWriter(Full()), "utf-8", write_through=True)
+    Terminal(stream, beside=True).line("progress")
+    with pytest.raises(IOFailure, match="standard output: No space left on device"):
+        Terminal(stream).flush()
+    with pytest.raises(OSError, match="No space"):
+        stream.detach().close()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import re
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from causebook.adapters.attempt import Judge
 from causebook.adapters.ledger import Ledger
+from causebook.adapters.seat import Judge
+from causebook.domain.ports import Response, ToolCall
 from causebook.domain.streams import task_stream
 from tests.adapters.cli.conftest import (
     BLOCKER,
@@ -37,7 +40,7 @@ def headline(task: str, *options: str) -> list[str]:
     done = invoke("why", task, *options)
     assert (done.code, done.err) == (0, "")
     assert all(len(line) <= 80 for line in done.lines)
-    assert "signatures, chains and law hold" in done.out
+    assert "signatures, chains, law and evidence hold" in done.out
     return done.lines[: done.lines.index("")]
 
 
@@ -103,10 +106,15 @@ def test_the_whole_screen_of_an_error(desk: Desk) -> None:
     page = [line.rstrip() for line in invoke("why", "T-1").lines]
     records = len(invoke("log", "T-1", "--json").lines) + len(invoke("log", "ledger").lines) - 1
     digests = [item["digest"][:8] + "…" for item in invoke("why", "T-1", "--json").json["evidence"]]
+    said = [json.loads(line) for line in invoke("log", "T-1", "--json").lines]
+    convened = next(record for record in said if record["type"] == "PanelConvened")
+    commit, base = convened["data"]["workspace"]["commit"], convened["data"]["base"]
+    at = convened["at"][:16].replace("T", " ")
     assert page == [
         "T-1 halted: validator_error, at attempt 1, post_execute",
         "j2 gave no verdict, which is an error and counts as a blocker.",
         "",
+        f"  judged     commit {commit[:8]}…, clean, base {base[:8]}…, {at} UTC",
         "  panel      unanimous of 2: pass 1, warn 0, blocker 1 → halt",
         "",
         "  judge  verdict  charged  turns  tools withdrawn    model",
@@ -121,8 +129,9 @@ def test_the_whole_screen_of_an_error(desk: Desk) -> None:
         "",
         f"  rests on   task/T-1 v4 PanelDecided                                  {digests[0]}",
         f"             evaluation/T-1/1/post_execute/j2 v11 EvaluationFailed     {digests[1]}",
-        f"  verified   {records} records: signatures, chains and law hold",
-        "  next       causebook replay T-1   causebook log T-1",
+        f"  verified   {records} records: signatures, chains, law and evidence hold",
+        "  next       causebook evidence T-1   causebook replay T-1",
+        "  attempt 2  causebook judge T-1 --protocol FILE --workspace DIR",
     ]
 
 
@@ -161,9 +170,11 @@ def test_earlier_attempts_are_shown_as_they_stood(desk: Desk) -> None:
     desk.judge("T-1", PROSE)
     desk.judge("T-1", PASS)
     assert headline("T-1")[0] == "T-1 passed, at attempt 3, post_execute"
-    assert "before     attempt 1 blocked, 2 error" in invoke("why", "T-1").out
+    assert "earlier    attempt 1, blocked; attempt 2, error" in invoke("why", "T-1").out
     assert headline("T-1", "--attempt", "1")[0] == "T-1 halted: blocker, at attempt 1, post_execute"
-    assert "since      2 attempts more" in invoke("why", "T-1", "--attempt", "1").out
+    assert (
+        "later      attempts to 3: causebook why T-1" in invoke("why", "T-1", "--attempt", "1").out
+    )
     assert invoke("why", "T-1", "--attempt", "2", "--json").json["status"] == "blocked"
     done = invoke("why", "T-1", "--attempt", "4")
     assert done.code == 66
@@ -261,11 +272,14 @@ def test_the_next_commands_name_a_ledger_that_was_named(desk: Desk) -> None:
 @contextlib.contextmanager
 def intruder(desk: Desk) -> Iterator[sqlite3.Connection]:
     with contextlib.closing(sqlite3.connect(desk.folder / "ledger.db", isolation_level=None)) as db:
-        for (name,) in db.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        ).fetchall():
+        triggers = db.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall()
+        for name, _ in triggers:
             db.execute(f"DROP TRIGGER {name}")
         yield db
+        for _, sql in triggers:
+            db.execute(sql)
 
 
 def stored(db: sqlite3.Connection, stream: str, version: int) -> bytes:
@@ -339,3 +353,146 @@ def signed(desk: Desk, line: bytes) -> bytes:
     record = assemble(line, signer.keyid, signer.sign(pae(line)))
     assert base64.b64encode(signer.sign(pae(line))) in record
     return record
+
+
+# ── the end of a stream was cut ──────────────────────────────────────────────────────────────────────
+
+
+def cut(desk: Desk, stream: str, first: int) -> None:
+    """Take the end of a stream away: what is left is signed, and a chain."""
+    with intruder(desk) as db:
+        db.execute(
+            "DELETE FROM stored_events WHERE originator_id = ? AND originator_version >= ?",
+            (stream, first),
+        )
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept", "first", "second"),
+    [
+        (BLOCKER, 4, "halted by its panel: blocker", "The record of the halt"),
+        (PROSE, 4, "halted by its panel: validator_error", "The record of the halt"),
+        (WARN, 4, "halted by its panel: escalate", "The record of the halt"),
+        (PASS, 4, "passed its panel", "The record that closes the attempt"),
+        (PASS, 5, "passed its panel", "The record that completes the task"),
+        (BLOCKER, 5, "halted: blocker", "The record that closes the attempt"),
+    ],
+)
+def test_a_decision_whose_following_was_cut_is_told_from_the_decision(
+    desk: Desk, answer: str, kept: int, first: str, second: str
+) -> None:
+    desk.judge("T-1", answer)
+    cut(desk, "task/T-1", kept + 1)
+    done = invoke("why", "T-1")
+    assert done.code == 24
+    assert done.lines[0] == "T-1: the record does not hold: unlawful"
+    at = done.lines.index(f"T-1 {first}, at attempt 1, post_execute")
+    assert done.lines[at + 1] == f"{second} is missing: the end of task/T-1 was cut."
+    assert "may go on" not in done.out
+    assert "causebook resolve" not in done.out
+    listed = invoke("tasks")
+    assert listed.lines[3].split()[:2] == ["T-1", "cut"]
+    assert all(len(line) <= 80 for line in done.lines + listed.lines)
+    again = desk.judge("T-1", PASS)
+    assert again.code in (64, 65, 75)
+    assert "decided_halt" not in again.err
+    assert "it is decided" not in again.err
+
+
+def test_a_task_left_without_the_record_of_a_resolution_that_proceeds(desk: Desk) -> None:
+    desk.judge("T-1", WARN)
+    who = ("--name", "Ada", "--meaning", "accepted")
+    assert invoke("resolve", "T-1", "--decision", "proceed", *who).code == 0
+    cut(desk, "task/T-1", 7)
+    done = invoke("why", "T-1")
+    assert done.code == 24
+    assert "T-1 passed: escalated, resolved as proceed, at attempt 1, post_execute" in done.lines
+    assert "Ada decided proceed: accepted." in done.lines
+
+
+def test_a_record_missing_in_the_middle_is_named(desk: Desk) -> None:
+    desk.judge("T-1", BLOCKER)
+    stream = "evaluation/T-1/1/post_execute/j1"
+    with intruder(desk) as db:
+        db.execute(
+            "DELETE FROM stored_events WHERE originator_id = ? AND originator_version = 8",
+            (stream,),
+        )
+    for command in ("why", "replay"):
+        done = invoke(command, "T-1")
+        assert done.code == 28
+        assert f"{stream} v8" in done.out
+        assert all(len(line) <= 80 for line in done.lines)
+    assert f"  No more can be told: {stream} v8 is missing." in invoke("why", "T-1").lines
+
+
+# ── one word, all names ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_empty_answer_is_silence_wherever_it_is_told(desk: Desk) -> None:
+    desk.script("mute", [say(None), say("")])
+    told = desk.judge("T-1", "mute").out
+    shown = invoke("why", "T-1").out
+    assert told.count("silence") == shown.count("silence") == 2
+    assert "prose" not in told + shown
+
+
+def test_every_judge_that_withheld_approval_is_named(desk: Desk) -> None:
+    desk.judge("T-1", WARN, PASS, WARN, WARN)
+    shown = " ".join(invoke("why", "T-1").out.split())
+    assert "approval also withheld by: j3, j4; --judge JUDGE shows" in shown
+
+
+def test_what_was_judged_is_said(desk: Desk) -> None:
+    def judged(task: str) -> str:
+        assert desk.judge(task, PASS).code == 0
+        lines = invoke("why", task).lines
+        at = next(n for n, line in enumerate(lines) if line.startswith("  judged  "))
+        assert all(len(line) <= 80 for line in lines)
+        return " ".join(" ".join(lines[at : at + 2]).split())
+
+    assert re.match(r"judged commit \w{8}…, clean, base \w{8}…, \d{4}-\d\d-\d\d", judged("T-1"))
+    Path("work/a.txt").write_text("other\n")
+    dirty = r"judged commit \w{8}… and changes not committed, tree \w{8}…, base \w{8}…"
+    assert re.match(dirty, judged("T-2"))
+    shutil.rmtree("work/.git")
+    assert re.match(r"judged tree \w{8}…, no git commit, \d{4}", judged("T-3"))
+
+
+def test_the_model_that_was_asked_for_is_shown_whoever_answered(desk: Desk) -> None:
+    with engine(desk) as ledger:
+        attempt = ledger.task("T-1").start_attempt()
+        panel = attempt.convene(
+            "post_execute", "any", [Judge(n, "maker/model", ("x",), ()) for n in ("a", "b")]
+        )
+        seat = panel.open("a")
+        request = seat.next_request()
+        assert request is not None
+        call = ToolCall("1", "submit_verdict", '{"severity": "pass", "justification": "x"}')
+        sent = request.tool_choice is not None
+        list(seat.respond(Response(None, (call,), model="model-2026-11", tool_choice_sent=sent)))
+        rows = [line.split() for line in invoke("why", "T-1").lines if "maker/model" in line]
+        assert [row[0] for row in rows] == ["a", "b"]
+        panel.interrupt()
+
+
+def test_long_names_are_whole_and_nothing_runs_together(desk: Desk) -> None:
+    task, judge = "T" * 70, "j" * 61
+    name = desk.protocol(BLOCKER, PASS)
+    text = Path(name).read_text().replace('"j1"', f'"{judge}"').replace('"j2"', f'"{judge}2"')
+    Path(name).write_text(text)
+    told = invoke("judge", task, "--protocol", name, "--workspace", "work")
+    assert told.code == 10
+    assert all(len(line) <= 80 for line in told.lines if "causebook" not in line)
+    page = invoke("why", task).lines
+    assert f"  {judge}, turn by turn" in page
+    assert f"  {judge}" in page  # in the table, above its row
+    assert "…" not in "".join(line for line in page if "jjj" in line)
+    desk.judge("T-2", PASS)
+    listed = invoke("tasks").lines
+    assert f"  {task}" in listed
+    assert next(line for line in listed if line.startswith("  T-2")).split() == [
+        *("T-2", "completed", "1", "post_execute", "1"),
+        *listed[-3].split()[-2:],
+    ]
+    assert invoke("replay", task).code == 0
