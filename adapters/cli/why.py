@@ -273,14 +273,17 @@ class _Screen:
         attempt = self.told.attempts[-1]
         for earlier in attempt.panels[:-1]:
             self._panel(earlier, earlier.convened.event.phase.replace("_execute", ""))
+            if earlier.resolution is not None:
+                said = earlier.resolution.event
+                self._label("", f"resolved: {said.decision}, by {flowing(said.name)}")
         self._panel(panel, "panel")
         history = self.payload["attempts"]["history"]
         before = [h for h in history if h["attempt"] != self.answer.attempt]
         if before:
-            said = [f"attempt {h['attempt']}, {h['outcome']}" for h in before[-_EARLIER_MAX:]]
-            if len(before) > len(said):
-                said.insert(0, f"{len(before) - len(said)} more")
-            self._label("earlier", "; ".join(said))
+            named = [f"attempt {h['attempt']}, {h['outcome']}" for h in before[-_EARLIER_MAX:]]
+            if len(before) > len(named):
+                named.insert(0, f"{len(before) - len(named)} more")
+            self._label("earlier", "; ".join(named))
         number, newest = self.answer.attempt or 0, self.answer.newest
         if newest > number:
             later = f"attempt {newest}" if newest == number + 1 else f"attempts to {newest}"
