@@ -20,8 +20,8 @@ The rules, by number (sources: ADR 045 and ADR 050 of the engine whose decisions
     ends with the verdict-only instruction. Not withdrawn: the active read tools and submit_verdict are
     offered, and tool_choice is left unset.
  3. A response with exactly one distinct valid submit_verdict closes the evaluation with that verdict, on any
-    turn. A justification of nothing but space, tab, CR and LF is blank, and no justification. Other calls beside it are recorded as ignored and are not run. Two valid ones that differ are both
-    invalid.
+    turn. A justification of nothing but space, tab, CR and LF is blank, and is none. Other calls beside it
+    are recorded as ignored and are not run. Two valid ones that differ are both invalid.
  4. A withdrawn turn without a valid verdict closes the evaluation at once: error, blocker, no_verdict. No
     second chance, and no verdict is ever read out of prose. What was called is still recorded.
  5. Otherwise each call, in order, known by its place, is an invalid submit_verdict (progress), refused and
@@ -433,7 +433,7 @@ def examined_digest(looks: Sequence[Look]) -> str:
 
 
 def grants_fault(opened: EvaluationOpened) -> str | None:
-    """Why an evaluation cannot have opened so under this law, or None: tools, or criteria past their limit."""
+    """Why an evaluation cannot have opened so under this law, or None: its tools, or its criteria."""
     for name in opened.declared:
         if name not in READ_TOOLS:
             return f"declared: {name} is no read tool of {LAW}"

@@ -79,7 +79,8 @@ def response_from(body: bytes) -> Response:
         raise ValueError(f"not a model's answer: {error}") from None
     texts = [content, finish_reason, *(call.id for call in calls)]
     if not (
-        all(text is None or isinstance(text, str) for text in texts)
+        isinstance(document["calls"], list)
+        and all(text is None or isinstance(text, str) for text in texts)
         and all(isinstance(c.name, str) and isinstance(c.arguments, str) for c in calls)
         and all(isinstance(c.was_object, bool) for c in calls)
     ):

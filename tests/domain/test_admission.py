@@ -14,6 +14,7 @@ from causebook.domain.canonical import INTEGER_MAX, escaped_bytes
 from causebook.domain.events import (
     AttemptClosed,
     Ballot,
+    Call,
     Counts,
     EvaluationOpened,
     Event,
@@ -166,6 +167,49 @@ def test_a_recorded_call_over_a_limit_is_found(
         {"id": i, "name": name, "arguments": text, "was_object": False} for i, name, text in calls
     ]
     assert misjudged_length(ModelResponded.model_validate(data).calls) == place
+
+
+WITHHELD: dict[str, list[tuple[str, int, int | None]]] = {
+    # field: (tool, length in bytes, place where it is misjudged)
+    "arguments": [
+        ("read_file", 4_097, None),
+        ("read_file", 683, None),
+        ("read_file", 682, 0),
+        ("submit_verdict", 16_385, None),
+        ("submit_verdict", 2_731, None),
+        ("submit_verdict", 2_730, 0),
+        ("submit_verdict", 0, 0),
+    ],
+    "name": [("", 22, None), ("", 21, 0)],
+    "id": [("submit_verdict", 22, None), ("submit_verdict", 21, 0)],
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "length", "place"),
+    [(field, *case) for field, cases in WITHHELD.items() for case in cases],
+)
+def test_a_recorded_call_withheld_though_it_fits_however_it_is_escaped_is_found(
+    field: str, name: str, length: int, place: int | None
+) -> None:
+    """A blocker withheld for its length would be asked for again. Text of that many bytes may take six times
+    as many as it stands; whether it did is in the evidence alone.
+    """
+    gone = Withheld(length=length, commitment="0" * 64, why="over_limit")
+    call = Call(id="c", name=name, arguments=READ, was_object=False)
+    assert misjudged_length([call]) is None
+    assert misjudged_length([call.model_copy(update={field: gone})]) == place
+    broken = gone.model_copy(update={"why": "not_unicode"})
+    assert misjudged_length([call.model_copy(update={field: broken})]) is None
+
+
+def test_a_call_withheld_for_want_of_room_in_its_turn_was_over_a_limit() -> None:
+    """Six reads fill the turn: the seventh may be short, and is withheld all the same."""
+    gone = Withheld(length=4, commitment="0" * 64, why="over_limit")
+    full = Call(id="c", name="read_file", arguments="x" * 4_096, was_object=False)
+    short = full.model_copy(update={"arguments": gone})
+    assert misjudged_length([*[full] * 6, short]) is None
+    assert misjudged_length([*[full] * 5, short]) == 5
 
 
 # ── what is kept ───────────────────────────────────────────────────────────────────────────────────

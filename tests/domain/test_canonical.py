@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -187,6 +189,46 @@ def test_depth_is_limited_whatever_the_depth_of_the_caller(brackets: str) -> Non
 def test_brackets_inside_of_text_do_not_nest() -> None:
     text = json.dumps({"a": "[" * 500 + '"' + "{" * 500})
     assert decode_foreign(text) == {"a": "[" * 500 + '"' + "{" * 500}
+
+
+@pytest.mark.parametrize("escape", ['\\"', "\\\\", "\\n", "\\u005b", "x["])
+@pytest.mark.parametrize("size", [1_000, 8_000, 64_000])
+@pytest.mark.parametrize("end", ['"', ""])
+def test_text_that_never_ends_is_answered_alike_at_every_length(
+    escape: str, size: int, end: str
+) -> None:
+    """A bracket in it does not nest, and those around it count, whether the text ends or not."""
+
+    def answer(opened: int, length: int) -> str:
+        text = "[" * opened + '"' + escape * (length // len(escape)) + end + "]" * opened
+        try:
+            return f"{decode_foreign(text)!r:.80}"
+        except ValueError as error:
+            return str(error).split(":")[0]
+
+    assert answer(DEPTH_MAX + 1, size) == answer(DEPTH_MAX + 1, 12)
+    assert answer(DEPTH_MAX + 1, size) == f"nested deeper than {DEPTH_MAX}"
+    assert answer(DEPTH_MAX, size).startswith("[") == bool(end)
+
+
+def test_text_that_never_ends_takes_one_pass() -> None:
+    """Two megabytes of escapes behind 65 brackets: one pass takes a blink, one pass a character for ever."""
+    program = """
+from causebook.domain.canonical import decode_foreign
+for text in ("[" * 65 + '"' + '\\\\"' * 1_000_000, "[" * 65 + ('"' + '\\\\"') * 700_000):
+    try:
+        decode_foreign(text)
+    except ValueError as error:
+        print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,  # a guard against a hang, not a measure
+    )
+    assert done.stdout == f"nested deeper than {DEPTH_MAX}\n" * 2
 
 
 @given(text=TEXTS | st.text(st.characters(), max_size=30) | st.just("\ud800"))
