@@ -96,7 +96,8 @@ class Attempt:
         if root is not None and (escaped_bytes(root) or ROOT_BYTES_MAX + 1) > ROOT_BYTES_MAX:
             raise Misuse(f"root: expected at most {ROOT_BYTES_MAX} bytes, found {shorten(root)}")
         log = self.log
-        told = brief if brief is not None else brief_text(log.task, self.spec, None, None)
+        spec = log.agreed_spec(self.spec)
+        told = brief if brief is not None else brief_text(log.task, spec, None, None)
         runner = Runner(
             id=secrets.token_hex(16), host=socket.gethostname() or "unknown", process=os.getpid()
         )

@@ -129,7 +129,7 @@ class Ledger:
         `Misuse` for another, or for a name that is no id.
         """
         log = TaskLog.load(self.writer, require_id(task, "task"))
-        return TaskHandle(self, log, _spec(log, spec))
+        return TaskHandle(self, log, log.agreed_spec(spec))
 
     def close(self) -> None:
         """Give the connections back."""
@@ -161,6 +161,8 @@ class TaskHandle:
             if draft.state.stage == "unopened":
                 spec = None if self.spec is None else draft.satchel.commit(text_bytes(self.spec))
                 draft.add(TaskOpened(task=log.task, spec=spec))
+            else:  # by another, it may be, since this handle was made
+                self.spec = log.agreed_spec(self.spec)
             number = draft.state.attempt + 1
             draft.add(AttemptStarted(attempt=number, rejudges=rejudges))
         return Attempt(log, number, self.spec)
@@ -172,6 +174,8 @@ class TaskHandle:
             raise Misuse(
                 f"task {self.log.task}: no attempt is open", hint="start_attempt() starts one"
             )
+        if self.spec is None:
+            self.spec = self.log.spec_text()
         return Attempt(self.log, state.attempt, self.spec)
 
     def take_over(self) -> bool:
@@ -195,21 +199,6 @@ class TaskHandle:
         escalation waits: blockers and errors are resolved by nobody.
         """
         return resolve(self.log, decision, name=name, meaning=meaning, comment=comment)
-
-
-def _spec(log: TaskLog, given: str | None) -> str | None:
-    if log.state.stage == "unopened":
-        return given
-    kept = log.spec_text()
-    if given is None or given == kept:
-        return kept
-    if log.spec is not None and kept is None:
-        return given  # erased: nothing is left to hold it against
-    opened = "another" if log.spec is not None else "none"
-    raise Misuse(
-        f"task {log.task}, spec: expected the one it was opened with, which is {opened}",
-        hint="leave the spec out, and the recorded one is used; other work is another task",
-    )
 
 
 def _signers(folder: KeyFolder) -> _SignerOf:

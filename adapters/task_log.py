@@ -75,6 +75,24 @@ class TaskLog:
         """What the task asks for, from the evidence; None where it was opened without, or that is erased."""
         return None if self.spec is None else stored_text(self.writer.store, self.spec)
 
+    def agreed_spec(self, given: str | None) -> str | None:
+        """What attempts are judged against: the spec it was opened with, where it is open; else `given`.
+
+        Raises `Misuse` where another is given.
+        """
+        if self.state.stage == "unopened":
+            return given
+        kept = self.spec_text()
+        if given is None or given == kept:
+            return kept
+        if self.spec is not None and kept is None:
+            return given  # erased: nothing is left to hold it against
+        opened = "another" if self.spec is not None else "none"
+        raise Misuse(
+            f"task {self.task}, spec: expected the one it was opened with, which is {opened}",
+            hint="leave the spec out, and the recorded one is used; other work is another task",
+        )
+
     @contextmanager
     def transaction(self) -> Iterator[Draft]:
         """Add to the draft; when the block ends well, all of it is stored and becomes the state.

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from causebook.adapters.attempt import Judge, Panel, Seat
 from causebook.adapters.findings import FIRST_LOOK, Report
 from causebook.adapters.ledger import Ledger
+from causebook.adapters.panel import Panel
+from causebook.adapters.seat import Judge, Seat
 from causebook.adapters.store.port import EvidenceRow, Row, Store
 from causebook.adapters.store.snapshot import open_snapshot
 from causebook.adapters.store.url import open_store

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from causebook.adapters.attempt import Abandoned, Panel, take_over
 from causebook.adapters.judging import hear_panel
 from causebook.adapters.ledger import Ledger
+from causebook.adapters.panel import Panel
+from causebook.adapters.seat import Abandoned
 from causebook.adapters.store.port import EvidenceRow, Row
+from causebook.adapters.takeover import take_over
 from causebook.adapters.writer import Written
 from causebook.domain.errors import Busy, Interrupted, IOFailure
 from causebook.domain.events import EvaluationFailed, EvaluationOpened, PanelDecided, VerdictGiven

@@ -14,11 +14,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from causebook import Judge, Ledger
-from causebook.adapters.attempt import resolve, take_over
 from causebook.adapters.keys import KeyFolder, KeySigner
 from causebook.adapters.ledger import TaskHandle
 from causebook.adapters.store.port import EvidenceRow, Row
 from causebook.adapters.store.url import found, open_store
+from causebook.adapters.takeover import take_over
+from causebook.adapters.task_log import resolve
 from causebook.domain.errors import (
     BadData,
     Busy,

@@ -18,9 +18,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from causebook.adapters.attempt import Judge, Seat
 from causebook.adapters.keys import Signer
 from causebook.adapters.ledger import Ledger
+from causebook.adapters.seat import Judge, Seat
 from causebook.adapters.store.port import EvidenceRow, Row
 from causebook.adapters.store.sqlite_file import SCHEMA
 from causebook.adapters.writer import Batch, Satchel
@@ -122,12 +122,12 @@ def append(seat: Seat, turn: Turn) -> Batch:
     satchel = Satchel(seat.evaluation.opened.task)
     for body in turn.bodies:
         satchel.commit(body)
-    batch = seat.panel.log.writer.batch()
+    batch = seat.writer.batch()
     batch.after(seat.stream, seat.tip)
     batch.evidence.extend(turn.evidence)
     for event in turn.events:
         batch.add(seat.stream, event)
-    seat.tip = seat.panel.commit(batch)[-1].tip
+    seat.tip = seat.commit(batch)[-1].tip
     return batch
 
 

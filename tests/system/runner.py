@@ -14,9 +14,10 @@ import time
 from random import Random
 from typing import Any
 
-from causebook.adapters.attempt import Judge, take_over
 from causebook.adapters.judging import hear_panel
 from causebook.adapters.ledger import Ledger
+from causebook.adapters.seat import Judge
+from causebook.adapters.takeover import take_over
 from causebook.adapters.writer import Written
 from causebook.domain.errors import Busy
 from causebook.domain.ports import ReadResult, Request, Response, ToolCall

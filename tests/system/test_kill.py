@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from causebook.adapters.attempt import take_over
 from causebook.adapters.ledger import Ledger
+from causebook.adapters.takeover import take_over
 from causebook.domain.errors import Busy
 from causebook.domain.events import EvaluationFailed, PanelConvened, PanelDecided, VerdictGiven
 from causebook.domain.streams import evaluation_stream

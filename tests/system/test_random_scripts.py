@@ -15,10 +15,10 @@ from random import Random
 
 import pytest
 
-from causebook.adapters.attempt import Judge, Seat
 from causebook.adapters.ledger import Ledger
 from causebook.adapters.models.retry import attempt as ask
 from causebook.adapters.replay import replay
+from causebook.adapters.seat import Judge, Seat
 from causebook.adapters.store.snapshot import open_snapshot
 from causebook.domain.limits import JUDGES_MAX
 from causebook.domain.ports import Response
