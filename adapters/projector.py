@@ -159,6 +159,8 @@ def obstacle(reader: Reader, projection: Projection) -> str | None:
     position = reader.position(projection.name)
     if position is None:
         return "not made yet: causebook rebuild"
+    if position.version < 0:
+        return "its position is not one: causebook rebuild"
     if position.version != projection.version:
         return f"made by version {position.version}, and this program makes {projection.version}"
     return None
@@ -288,13 +290,14 @@ def _sorted_out(
 
 def _misfit(reader: Reader, projection: Projection, position: Position) -> Difference | None:
     """Why the record at `position` is not the one it names, or None."""
-    if position.row_id == 0:
-        found = "" if position.digest == "" else "no record"
-    else:
+    found = "no record"
+    if position.row_id > 0:
         row_id, row = next(reader.rows(position.row_id - 1), (0, None))
-        at_place = row is not None and row_id == position.row_id
-        found = record_digest(row.record) if row is not None and at_place else "no record"
-    if found == position.digest:
+        if row is not None and row_id == position.row_id:
+            found = record_digest(row.record)
+            if found == position.digest:
+                return None
+    elif (position.row_id, position.digest) == (0, ""):
         return None
     place = f"record {shorten(position.digest, 70)} at row {position.row_id}, its position"
     return Difference(projection.name, "", place, found)

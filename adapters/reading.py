@@ -51,6 +51,10 @@ class Source(Protocol):
         """How many records there are."""
         ...
 
+    def index_faults(self) -> Sequence[str]:
+        """Where the store's own indices do not hold what its tables hold, one line each, the first few."""
+        ...
+
     def evidence(self, commitment: str) -> EvidenceRow | None:
         """One item of evidence."""
         ...

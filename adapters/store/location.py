@@ -13,6 +13,7 @@ ledger; a password may as well come from libpq's own `PGPASSWORD` or password fi
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,10 @@ from urllib.parse import parse_qsl, quote, unquote
 from ...domain.errors import Misuse
 
 _POSTGRES_SCHEMES = ("postgresql", "postgres")
-_SECRET_OPTIONS = frozenset({"password", "sslpassword"})
+_SECRET = re.compile("pass|pwd|secret|token", re.IGNORECASE)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}")
+# A path or a name, with nothing that leads in a password.
+_PLAIN = re.compile(r"[^@:?=]*")
 _FORMS = "use sqlite:///FILE or postgresql://USER@HOST/DATABASE"
 
 
@@ -46,9 +50,9 @@ class PostgresLocation:
 
     def clean(self, text: str) -> str:
         """`text` on one line, without any secret that the URL holds."""
-        for key in sorted(_SECRET_OPTIONS & self.conninfo.keys()):
-            if self.conninfo[key]:
-                text = text.replace(self.conninfo[key], "***")
+        for key, value in self.conninfo.items():
+            if value and _is_secret(key):
+                text = text.replace(value, "***")
         line = " ".join(text.split())
         return line if len(line) <= 400 else line[:400] + "…"
 
@@ -67,35 +71,47 @@ def locate(url: str) -> Location:
         return _sqlite(url, rest)
     if separator and scheme in _POSTGRES_SCHEMES:
         return _postgres(scheme, rest)
-    raise Misuse(f"{display(url)}: expected the URL of a store", hint=_FORMS)
+    found = repr(display(url)) if url else "nothing"
+    raise Misuse(f"the ledger: expected the URL of a store, found {found}", hint=_FORMS)
 
 
 def display(url: str) -> str:
-    """The URL as it may be printed: without a password, wherever in the URL it stands."""
+    """The URL as it may be printed: without a password, wherever in the URL it stands.
+
+    Of what is not understood nothing is shown that could hold one.
+    """
     scheme, separator, rest = url.partition("://")
-    if not separator or scheme == "sqlite":
-        return url
+    if not separator:
+        return url if _PLAIN.fullmatch(url) else "…"
+    if scheme == "sqlite":
+        return url if rest.startswith("/") or _PLAIN.fullmatch(rest) else "sqlite://…"
+    if scheme not in _POSTGRES_SCHEMES:
+        return f"{scheme}://…" if _SCHEME.fullmatch(scheme) else "…"
     authority, tail = _split_authority(rest)
     userinfo, at, host = authority.rpartition("@")
-    if "@" in tail or not _is_host(host):
-        # An unescaped "/" in a password ends the authority early: the rest cannot be told from a secret.
-        return f"{scheme}://…"
     user = userinfo.partition(":")[0]
+    if "@" in tail or "@" in user or not _is_host(host):
+        # An unescaped "/" or "@" in a password: the rest cannot be told from a secret.
+        return f"{scheme}://…"
     path, mark, query = tail.partition("?")
     if mark:
-        kept = [
-            item
-            for item in query.split("&")
-            if unquote(item.partition("=")[0]) not in _SECRET_OPTIONS
-        ]
+        kept = [item for item in query.split("&") if not _is_secret(item.partition("=")[0])]
         path = "?".join([path, "&".join(kept)]) if kept else path
     return f"{scheme}://{user}{at}{host}{path}"
+
+
+def _is_secret(option: str) -> bool:
+    """Whether an option, as a URL names it, may be a password: also one that libpq does not know."""
+    return _SECRET.search(unquote(option)) is not None
 
 
 def _sqlite(url: str, rest: str) -> SQLiteLocation:
     name = rest.removeprefix("/")
     if not rest.startswith("/") or not name or "\0" in name or name == ":memory:":
-        raise Misuse(f"{url!r}: expected sqlite:/// and the path of a file", hint=_FORMS)
+        raise Misuse(
+            f"the ledger: expected sqlite:/// and the path of a file, found {display(url)!r}",
+            hint=_FORMS,
+        )
     return SQLiteLocation(shown=name, path=Path(os.path.realpath(name)))
 
 

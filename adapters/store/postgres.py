@@ -25,17 +25,19 @@ from .postgres_schema import SCHEMA
 from .postgres_server import (
     advisory_key,
     connect,
+    relations_of,
     reported,
     require_durable,
     require_ledger,
-    tables_of,
     translate,
 )
 from .shared import (
     FORMAT_VERSION,
     already_there,
     check_lock_name,
+    position_of,
     prefix_end,
+    projection_row,
     projector_lock_name,
     refused,
 )
@@ -78,8 +80,16 @@ class AdvisoryLock:
         self._connection = connection
 
     def release(self) -> None:
-        # The server drops the lock with the session.
-        self._connection.close()
+        if self._connection.closed:
+            return
+        try:
+            # The server drops the lock with the session as well, but in its own time.
+            self._connection.execute("SELECT pg_advisory_unlock_all()")
+        except psycopg.Error:
+            # The session is gone, and the lock with it: nothing is left to release.
+            return
+        finally:
+            self._connection.close()
 
 
 class PostgresStore:
@@ -218,7 +228,7 @@ class PostgresStore:
 
     def position(self, projection: str) -> Position | None:
         found = self._select(_POSITION, (projection,))
-        return Position(*found[0]) if found else None
+        return position_of(*found[0]) if found else None
 
     def projected(self, projection: str, key: str | None = None) -> Iterator[ProjectionRow]:
         query = "SELECT key, value FROM causebook.projection_rows WHERE projection = %s"
@@ -226,7 +236,7 @@ class PostgresStore:
             found = self._select(f"{query} ORDER BY key", (projection,))
         else:
             found = self._select(f"{query} AND key = %s", (projection, key))
-        return (ProjectionRow(*row) for row in found)
+        return (projection_row(*row) for row in found)
 
     def project(
         self, projection: str, rows: Iterable[ProjectionRow], *, was: Position | None, now: Position
@@ -309,7 +319,7 @@ def found_postgres(location: PostgresLocation, *, lock_timeout_seconds: float) -
         require_durable(connection, location)
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (advisory_key("found"),))
-            if tables_of(connection):
+            if relations_of(connection):
                 try:
                     require_ledger(connection, location)
                 except BadData as error:

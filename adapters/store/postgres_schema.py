@@ -7,11 +7,29 @@ locale. Row ids are an identity column, which an INSERT cannot choose. The trigg
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import LiteralString
 
-TABLES = frozenset(
-    {"stored_events", "evidence", "projection_rows", "projection_positions", "causebook_format"}
-)
+COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "stored_events": {
+        "originator_id": "text",
+        "originator_version": "bigint",
+        "topic": "text",
+        "state": "bytea",
+        "notification_id": "bigint",
+    },
+    "evidence": {"commitment": "text", "salt": "bytea", "task": "text", "body": "bytea"},
+    "evidence_erasing": {"commitment": "text"},
+    "projection_rows": {"projection": "text", "key": "text", "value": "bytea"},
+    "projection_positions": {
+        "projection": "text",
+        "version": "bigint",
+        "row_id": "bigint",
+        "digest": "text",
+    },
+    "causebook_format": {"version": "bigint"},
+}
+"""The tables, and the type of each of their columns."""
 
 SCHEMA: tuple[LiteralString, ...] = (
     "CREATE SCHEMA IF NOT EXISTS causebook",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -21,8 +23,8 @@ from ...domain.errors import (
     StoreUnavailable,
 )
 from .location import PostgresLocation
-from .postgres_schema import TABLES
-from .shared import check_format
+from .postgres_schema import COLUMNS
+from .shared import NO_LEDGER_HINT, check_format
 
 CONNECT_TIMEOUT_SECONDS = 10
 
@@ -32,6 +34,10 @@ _SETTINGS = {
     "client_encoding": "UTF8",
     "idle_in_transaction_session_timeout": "60s",
     "application_name": "causebook",
+    # A policy that hides rows is then an error, never an answer.
+    "row_security": "off",
+    # Else a function in a schema of others could stand in for one of the server's own.
+    "search_path": "pg_catalog",
 }
 
 
@@ -87,6 +93,10 @@ def translate(error: BaseException, location: PostgresLocation) -> CausebookErro
             return BadData(text)
         case errors.DiskFull() | errors.IoError() | errors.ReadOnlySqlTransaction():
             return IOFailure(text)
+        case psycopg.OperationalError() if "does not exist" in text:
+            # While connecting the server gives no code: "database … does not exist", "role … does not exist".
+            what = "user" if "role " in text else "database"
+            return StoreUnavailable(text, hint=f"does the URL name the {what} that is meant?")
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return StoreUnavailable(text, hint="is the server up, and are user and password right?")
         case _:
@@ -94,17 +104,42 @@ def translate(error: BaseException, location: PostgresLocation) -> CausebookErro
 
 
 def require_ledger(connection: Connection[Any], location: PostgresLocation) -> None:
-    """Raise `NoInput`, `BadData` unless the database holds a ledger of the format that this program knows."""
-    tables = tables_of(connection)
-    if not tables:
-        raise NoInput(f"{location.shown}: no ledger is there", hint="causebook init makes one")
-    if "causebook_format" not in tables:
-        raise BadData(f"{location.shown}: is not a causebook ledger")
+    """Raise `NoInput`, `BadData` unless the database holds a ledger of the format that this program knows.
+
+    Its tables have to be tables, before any is read: a view computes what it likes, a policy shows each role
+    and each query other rows, and a table that others inherit from shows theirs as its own.
+    """
+    shown = location.shown
+    relations = relations_of(connection)
+    if not relations:
+        raise NoInput(f"{shown}: no ledger is there", hint=NO_LEDGER_HINT)
+    if "causebook_format" not in relations:
+        raise BadData(f"{shown}: is not a causebook ledger")
+    _require_plain(shown, relations, "causebook_format")
     found = connection.execute("SELECT version FROM causebook.causebook_format LIMIT 3").fetchall()
-    check_format(location.shown, [next(iter(_values(row))) for row in found])
-    missing = sorted(TABLES - tables)
-    if missing:
-        raise BadData(f"{location.shown}: found no table {', '.join(missing)} in schema causebook")
+    check_format(shown, [next(iter(_values(row))) for row in found])
+    for table in COLUMNS:
+        _require_plain(shown, relations, table)
+
+
+def _require_plain(shown: str, relations: Mapping[str, Relation], table: str) -> None:
+    relation = relations.get(table)
+    if relation is None:
+        raise BadData(f"{shown}: found no table {table} in schema causebook")
+    found = ""
+    if relation.kind != "r":
+        found = _KINDS.get(relation.kind, "another relation")
+    elif relation.has_policies:
+        found = "row-level security on it"
+    elif relation.is_inherited:
+        found = "tables that inherit from it"
+    elif relation.columns != COLUMNS[table]:
+        found = "other columns"
+    if found:
+        raise BadData(
+            f"{shown}: expected {table} to be a plain table of causebook's, found {found}",
+            hint="what answers in its place can answer anything: ask the owner of the database",
+        )
 
 
 def require_durable(connection: Connection[Any], location: PostgresLocation) -> None:
@@ -117,13 +152,41 @@ def require_durable(connection: Connection[Any], location: PostgresLocation) -> 
         )
 
 
-def tables_of(connection: Connection[Any]) -> set[str]:
-    """The names of all that lies in the schema `causebook`."""
+@dataclass(frozen=True)
+class Relation:
+    """What lies in the schema `causebook` under one name. `kind`: as in `pg_class.relkind`."""
+
+    kind: str
+    has_policies: bool
+    is_inherited: bool
+    columns: Mapping[str, str]
+
+
+_KINDS = {"v": "a view", "m": "a view", "f": "a foreign table", "p": "a partitioned table"}
+
+
+def relations_of(connection: Connection[Any]) -> dict[str, Relation]:
+    """The tables in the schema `causebook`, and what could stand in for one; by name.
+
+    A generated column has a type like no other.
+    """
     found = connection.execute(
-        "SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
-        " ON n.oid = c.relnamespace WHERE n.nspname = 'causebook' AND c.relkind IN ('r', 'p')"
+        "SELECT c.relname::text, c.relkind::text, c.relrowsecurity OR c.relforcerowsecurity,"
+        " EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid),"
+        " (SELECT coalesce(pg_catalog.json_object_agg(a.attname,"
+        "   a.atttypid::pg_catalog.regtype::text ||"
+        "   CASE pg_catalog.to_jsonb(a) ->> 'attgenerated'"
+        "   WHEN 's' THEN ' generated' WHEN 'v' THEN ' generated' ELSE '' END), '{}')::text"
+        "   FROM pg_catalog.pg_attribute a"
+        "   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)"
+        " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = 'causebook' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
     ).fetchall()
-    return {str(next(iter(_values(row)))) for row in found}
+    relations = {}
+    for row in found:
+        name, kind, has_policies, is_inherited, columns = _values(row)
+        relations[name] = Relation(kind, has_policies, is_inherited, json.loads(columns))
+    return relations
 
 
 def _values(row: Any) -> Any:

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from ...domain.errors import BadData, IOFailure, VersionConflict
-from .port import Row
+from .port import Position, ProjectionRow, Row
 
 FORMAT_VERSION = 1
 LEDGER = "ledger"
+NO_LEDGER_HINT = "--ledger URL or CAUSEBOOK_LEDGER names another; causebook init makes one"
 
 _LOCK_NAME = re.compile(r"[0-9a-f]{32}\Z")
 
@@ -39,6 +40,24 @@ def check_lock_name(name: str) -> str:
 def projector_lock_name(projection: str) -> str:
     """The lock that stands for the right to write `projection`, in the same name space as the runners'."""
     return hashlib.sha256(b"causebook/projector/" + projection.encode()).hexdigest()[:32]
+
+
+def position_of(version: object, row_id: object, digest: object) -> Position:
+    """A stored position. A value of a wrong type becomes one that no record answers to."""
+    return Position(
+        version if isinstance(version, int) else -1,
+        row_id if isinstance(row_id, int) else -1,
+        digest if isinstance(digest, str) else f"a {type(digest).__name__}",
+    )
+
+
+def projection_row(key: object, value: object) -> ProjectionRow:
+    """A stored row of a projection. One of a wrong type becomes one that follows from no event."""
+    name = key.decode(errors="backslashreplace") if isinstance(key, bytes) else str(key)
+    return ProjectionRow(
+        name if isinstance(key, str) else f"a {type(key).__name__}: {name}",
+        value if isinstance(value, bytes) else f"a {type(value).__name__}".encode(),
+    )
 
 
 def prefix_end(prefix: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 import subprocess
@@ -13,11 +14,11 @@ from typing import Any, LiteralString
 from ...domain.errors import BadData, Busy, IOFailure
 from .location import SQLiteLocation, file_uri
 from .port import Row
-from .snapshot import Snapshot
-from .sqlite_file import require_file, require_format, translate
+from .snapshot_port import BATCH_ROWS, Snapshot
+from .sqlite_file import ERRORS, bound, require_file, require_readable, translate
 
 _COPIES_MAX = 5
-_BATCH_ROWS = 2000
+_FAULTS_MAX = 5
 _TIMEOUT_SECONDS = 10.0
 # Where the write-ahead log keeps the two salts that change each time it begins anew.
 _WAL_SALTS = slice(16, 24)
@@ -77,12 +78,14 @@ class SQLiteSnapshot(Snapshot):
             self._connection = sqlite3.connect(
                 uri, uri=True, isolation_level=None, timeout=_TIMEOUT_SECONDS
             )
+            bound(self._connection)
             for pragma in ("query_only = ON", "trusted_schema = OFF", "cell_size_check = ON"):
                 self._connection.execute(f"PRAGMA {pragma}")
             # One transaction to the end; its first read, here, fixes what it sees.
             self._connection.execute("BEGIN")
-            require_format(self._connection, self.location)
-        except sqlite3.Error as error:
+            for fault in require_readable(self._connection, self.location):
+                self._anomaly(f"{self.location}: {fault}")
+        except ERRORS as error:
             self.close()
             raise self._translated(error) from None
         except BaseException:
@@ -113,6 +116,12 @@ class SQLiteSnapshot(Snapshot):
         ((records,),) = self._select("SELECT count(*) FROM stored_events NOT INDEXED")
         return int(records)
 
+    def index_faults(self) -> list[str]:
+        # Evidence needs none of it: what an index hides is missing, and what it invents has another hash.
+        checked = self._select("PRAGMA integrity_check(stored_events)", batch=_FAULTS_MAX)
+        lines = [str(line) for (line,) in itertools.islice(checked, _FAULTS_MAX)]
+        return [f"stored_events: {line}" for line in lines if line != "ok"]
+
     def check_unchanged(self) -> None:
         if self._unchanged is not None and _stamp(self._path) != self._unchanged:
             raise IOFailure(
@@ -127,45 +136,54 @@ class SQLiteSnapshot(Snapshot):
             self._folder.cleanup()
 
     def _select(
-        self, query: LiteralString, parameters: tuple[object, ...] = ()
+        self,
+        query: LiteralString,
+        parameters: tuple[object, ...] = (),
+        *,
+        batch: int = BATCH_ROWS,
     ) -> Iterator[tuple[Any, ...]]:
-        for chunk in self._chunks(query, parameters):
+        for chunk in self._chunks(query, parameters, batch):
             yield from chunk
 
     def _chunks(
-        self, query: LiteralString, parameters: tuple[object, ...]
+        self, query: LiteralString, parameters: tuple[object, ...], batch: int = BATCH_ROWS
     ) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a query in lists. Text that is not UTF-8 is escaped, and noted once a chunk."""
-        connection = self._open()
-        cursor, given = connection.execute(query, parameters), 0
+        cursor, given = self._execute(query, parameters), 0
         while True:
             try:
-                chunk = cursor.fetchmany(_BATCH_ROWS)
+                chunk = cursor.fetchmany(batch)
             except sqlite3.OperationalError as error:
                 if "decode" not in str(error):
                     raise self._translated(error) from None
                 # The driver raises in the middle of a chunk and loses its rows: read it again, tolerantly.
                 self._anomaly(f"{self.location}: text that is not UTF-8 ({error})")
-                yield from self._tolerantly(query, parameters, given)
+                yield from self._tolerantly(query, parameters, given, batch)
                 return
-            except sqlite3.Error as error:
+            except ERRORS as error:
                 raise self._translated(error) from None
             if not chunk:
                 return
             given += len(chunk)
             yield chunk
 
+    def _execute(self, query: LiteralString, parameters: tuple[object, ...]) -> sqlite3.Cursor:
+        try:
+            return self._open().execute(query, parameters)
+        except ERRORS as error:
+            raise self._translated(error) from None
+
     def _tolerantly(
-        self, query: LiteralString, parameters: tuple[object, ...], skip: int
+        self, query: LiteralString, parameters: tuple[object, ...], skip: int, batch: int
     ) -> Iterator[list[tuple[Any, ...]]]:
         connection = self._open()
         connection.text_factory = _tolerant
         try:
             cursor = connection.execute(f"{query} LIMIT -1 OFFSET {skip:d}", parameters)
             # All at once: the factory belongs to the connection, and another query may run meanwhile.
-            while chunk := cursor.fetchmany(_BATCH_ROWS):
+            while chunk := cursor.fetchmany(batch):
                 yield chunk
-        except sqlite3.Error as error:
+        except ERRORS as error:
             raise self._translated(error) from None
         finally:
             connection.text_factory = str
@@ -175,7 +193,7 @@ class SQLiteSnapshot(Snapshot):
             raise ValueError("the snapshot is closed")
         return self._connection
 
-    def _translated(self, error: sqlite3.Error) -> Exception:
+    def _translated(self, error: sqlite3.Error | UnicodeDecodeError) -> BaseException:
         return translate(error, self._path, self.location, _TIMEOUT_SECONDS)
 
 

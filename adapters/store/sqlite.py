@@ -6,15 +6,16 @@ Connections and the append are in `sqlite_recorder.py`, the schema is in `sqlite
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any, cast
 
-from eventsourcing.persistence import StoredEvent
-
 from ...domain.errors import BadData, Busy, CannotCreate, CausebookError, IOFailure
-from .application import LedgerApplication, to_row
+from ...domain.streams import shorten
+from .application import LedgerApplication
 from .location import SQLiteLocation
 from .locks import FileLock, try_file_lock, wait_file_lock
 from .port import EvidenceRow, LedgerMoved, Position, ProjectionRow, Row
@@ -22,16 +23,30 @@ from .shared import (
     FORMAT_VERSION,
     already_there,
     check_lock_name,
+    position_of,
     prefix_end,
+    projection_row,
     projector_lock_name,
     refused,
 )
-from .sqlite_file import INSERT_FORMAT, SCHEMA, require_file, require_format, translate
+from .sqlite_file import (
+    ERRORS,
+    INSERT_FORMAT,
+    SCHEMA,
+    bound,
+    require_file,
+    require_format,
+    translate,
+)
 from .sqlite_recorder import NEWEST, LedgerDatastore, LedgerFactory, LedgerRecorder
 
-_STORED = (
+_STREAM = (
     "SELECT originator_id, originator_version, topic, state FROM stored_events"
-    " WHERE originator_id = ? AND originator_version = ?"
+    " WHERE originator_id = ?"
+)
+_ROWS = (
+    "SELECT rowid, originator_id, originator_version, topic, state FROM stored_events"
+    " WHERE rowid > ? ORDER BY rowid LIMIT ?"
 )
 _POSITION = "SELECT version, row_id, digest FROM projection_positions WHERE projection = ?"
 _PUT_POSITION = "INSERT OR REPLACE INTO projection_positions VALUES (?, ?, ?, ?)"
@@ -56,12 +71,10 @@ class SQLiteStore:
     def append(
         self, rows: Sequence[Row], evidence: Sequence[EvidenceRow], *, ledger_version: int
     ) -> None:
-        events = [StoredEvent(row.stream, row.version, row.type, row.record) for row in rows]
+        columns = [(row.stream, row.version, row.type, row.record) for row in rows]
         with self._data.errors():
             try:
-                self._recorder.insert_events(
-                    events, evidence=evidence, ledger_version=ledger_version
-                )
+                self._recorder.append(columns, evidence, ledger_version)
             except LedgerMoved:
                 if not already_there(rows, self._stored):
                     raise
@@ -71,8 +84,18 @@ class SQLiteStore:
                     raise refused(shown, rows, self._stored, self._newest, why) from None
 
     def _stored(self, stream: str, version: int) -> Row | None:
-        found = self._select(_STORED, (stream, version))
-        return Row(*found[0]) if found else None
+        found = self._select(f"{_STREAM} AND originator_version = ?", (stream, version))
+        return self._row(found[0]) if found else None
+
+    def _row(self, columns: tuple[Any, ...]) -> Row:
+        # The table's own checks stop any other type, until somebody turns them off.
+        if tuple(map(type, columns)) != (str, int, str, bytes):
+            raise BadData(
+                f"{self._location.shown}: stream {shorten(str(columns[0]))}: expected a record,"
+                f" found columns of {', '.join(type(column).__name__ for column in columns)}",
+                hint="causebook verify says what is wrong with the ledger",
+            )
+        return Row(*columns)
 
     def _newest(self, stream: str) -> int:
         return cast(int, self._select(NEWEST, (stream,))[0][0])
@@ -84,8 +107,8 @@ class SQLiteStore:
             return cursor.execute(query, parameters).fetchall()
 
     def stream(self, stream: str, *, after: int = 0) -> list[Row]:
-        with self._data.errors():
-            return [to_row(event) for event in self._recorder.select_events(stream, gt=after)]
+        query = f"{_STREAM} AND originator_version > ? ORDER BY originator_version"
+        return [self._row(columns) for columns in self._select(query, (stream, after))]
 
     def streams(self, prefix: str) -> list[str]:
         query = "SELECT DISTINCT originator_id FROM stored_events WHERE originator_id >= ?"
@@ -96,9 +119,9 @@ class SQLiteStore:
         return [name for (name,) in self._select(f"{query}{bound} ORDER BY originator_id", values)]
 
     def rows(self, *, after: int = 0, limit: int = 1000) -> list[tuple[int, Row]]:
-        with self._data.errors():
-            found = self._recorder.select_notifications(after, limit, inclusive_of_start=False)
-            return [(notification.id, to_row(notification)) for notification in found]
+        return [
+            (n, self._row(tuple(columns))) for n, *columns in self._select(_ROWS, (after, limit))
+        ]
 
     def count(self) -> int:
         return cast(int, self._select("SELECT count(*) FROM stored_events")[0][0])
@@ -114,12 +137,10 @@ class SQLiteStore:
 
     def erase_evidence(self, commitments: Iterable[str]) -> int:
         names = [(commitment,) for commitment in commitments]
-        with self._data.errors(), self._data.write() as connection:
-            connection.executemany("INSERT OR IGNORE INTO evidence_erasing VALUES (?)", names)
-            erased = connection.executemany(
-                "DELETE FROM evidence WHERE commitment = ?", names
-            ).rowcount
-            connection.execute("DELETE FROM evidence_erasing")
+        with self._data.errors(), self._data.write() as cursor:
+            cursor.executemany("INSERT OR IGNORE INTO evidence_erasing VALUES (?)", names)
+            erased = cursor.executemany("DELETE FROM evidence WHERE commitment = ?", names).rowcount
+            cursor.execute("DELETE FROM evidence_erasing")
         # The deleted bytes are overwritten in the file by a checkpoint only, and lie in the log until then.
         if self._select("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
             raise Busy(
@@ -133,7 +154,7 @@ class SQLiteStore:
 
     def position(self, projection: str) -> Position | None:
         found = self._select(_POSITION, (projection,))
-        return Position(*found[0]) if found else None
+        return position_of(*found[0]) if found else None
 
     def projected(self, projection: str, key: str | None = None) -> Iterator[ProjectionRow]:
         query = "SELECT key, value FROM projection_rows WHERE projection = ?"
@@ -141,14 +162,12 @@ class SQLiteStore:
             found = self._select(f"{query} ORDER BY key", (projection,))
         else:
             found = self._select(f"{query} AND key = ?", (projection, key))
-        return (ProjectionRow(*row) for row in found)
+        return (projection_row(*row) for row in found)
 
     def project(
         self, projection: str, rows: Iterable[ProjectionRow], *, was: Position | None, now: Position
     ) -> None:
-        with self._data.errors(), self._data.write() as connection:
-            cursor = connection.cursor()
-            cursor.row_factory = None
+        with self._data.errors(), self._data.write() as cursor:
             found = cursor.execute(_POSITION, (projection,)).fetchone()
             if found != (None if was is None else (was.version, was.row_id, was.digest)):
                 raise Busy(
@@ -156,14 +175,14 @@ class SQLiteStore:
                     f" expected position {was}, found {found}",
                     hint="another projector was first: read the position again",
                 )
-            _write_rows(connection, projection, rows, now)
+            _write_rows(cursor, projection, rows, now)
 
     def swap_projection(
         self, projection: str, rows: Iterable[ProjectionRow], *, now: Position
     ) -> None:
-        with self._data.errors(), self._data.write() as connection:
-            connection.execute("DELETE FROM projection_rows WHERE projection = ?", (projection,))
-            _write_rows(connection, projection, rows, now)
+        with self._data.errors(), self._data.write() as cursor:
+            cursor.execute("DELETE FROM projection_rows WHERE projection = ?", (projection,))
+            _write_rows(cursor, projection, rows, now)
 
     def projector(self, projection: str) -> AbstractContextManager[None]:
         return self._hold_projector(projection)
@@ -184,16 +203,16 @@ class SQLiteStore:
 
 
 def _write_rows(
-    connection: sqlite3.Connection, projection: str, rows: Iterable[ProjectionRow], now: Position
+    cursor: sqlite3.Cursor, projection: str, rows: Iterable[ProjectionRow], now: Position
 ) -> None:
     for row in rows:
         if row.value is None:
             statement = "DELETE FROM projection_rows WHERE projection = ? AND key = ?"
-            connection.execute(statement, (projection, row.key))
+            cursor.execute(statement, (projection, row.key))
         else:
             statement = "INSERT OR REPLACE INTO projection_rows VALUES (?, ?, ?)"
-            connection.execute(statement, (projection, row.key, row.value))
-    connection.execute(_PUT_POSITION, (projection, now.version, now.row_id, now.digest))
+            cursor.execute(statement, (projection, row.key, row.value))
+    cursor.execute(_PUT_POSITION, (projection, now.version, now.row_id, now.digest))
 
 
 def open_sqlite(location: SQLiteLocation, *, lock_timeout_seconds: float) -> SQLiteStore:
@@ -227,10 +246,13 @@ def _create(location: SQLiteLocation, lock_timeout_seconds: float) -> None:
     path, shown = location.path, location.shown
     is_new = not path.exists()
     try:
+        if is_new:
+            _make_private(path)
         connection = sqlite3.connect(
             location.uri("mode=rwc"), uri=True, timeout=lock_timeout_seconds, isolation_level=None
         )
         with contextlib.closing(connection):
+            bound(connection)
             connection.execute("BEGIN IMMEDIATE")
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if tables:
@@ -247,10 +269,21 @@ def _create(location: SQLiteLocation, lock_timeout_seconds: float) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
     except BadData as error:
         raise CannotCreate(error.message, hint=error.hint) from None
-    except sqlite3.Error as error:
+    except ERRORS as error:
         if is_new and path.exists() and path.stat().st_size == 0:
             path.unlink()
         found = translate(error, path, shown, lock_timeout_seconds)
         if isinstance(found, Busy | IOFailure) or not isinstance(found, CausebookError):
             raise found from None
         raise CannotCreate(found.message, hint=found.hint) from None
+    except OSError as error:
+        raise CannotCreate(f"{shown}: {error.strerror}") from None
+
+
+def _make_private(path: Path) -> None:
+    """Make the empty file for its owner alone: prompts and source lie in it. The log beside it follows suit.
+
+    Only a file that is new is opened here: see `require_file`.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))

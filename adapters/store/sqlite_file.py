@@ -4,6 +4,10 @@ Standard library only: verification reads a ledger through this module and loads
 
 The triggers stop accidents: an UPDATE, a DELETE, a REPLACE, a version that is not the next. Whoever owns the
 file can drop them, and is found out by the records themselves.
+
+Whoever owns the file can also let it compute: a view or a generated column by the name of ours never ends or
+fills the memory, a virtual table runs code, an index of their making answers what the table does not hold.
+So the schema has to be ours, statement for statement, before any table is touched (`require_readable`).
 """
 
 from __future__ import annotations
@@ -11,10 +15,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 from ...domain.errors import BadData, Busy, CausebookError, Denied, IOFailure, NoInput
-from .shared import check_format, not_a_ledger
+from ...domain.streams import shorten
+from .shared import NO_LEDGER_HINT, check_format, not_a_ledger
 
 # `rowid` is a column of its own: a table without an INTEGER PRIMARY KEY is renumbered by VACUUM, and the
 # position of every projection would be lost. In a BEFORE trigger, NEW.rowid is -1 where it is left open.
@@ -54,6 +61,12 @@ SCHEMA = (
     )
     """,
     "CREATE INDEX evidence_task ON evidence (task)",
+    # REPLACE passes the DELETE trigger, unless recursive_triggers is on: it is refused before it deletes.
+    """
+    CREATE TRIGGER evidence_kept BEFORE INSERT ON evidence
+    WHEN EXISTS (SELECT 1 FROM evidence WHERE commitment = NEW.commitment OR rowid = NEW.rowid)
+    BEGIN SELECT raise(ABORT, 'evidence is never replaced'); END
+    """,
     "CREATE TABLE evidence_erasing (commitment TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID",
     """
     CREATE TRIGGER evidence_update BEFORE UPDATE ON evidence
@@ -79,9 +92,17 @@ SCHEMA = (
 )
 INSERT_FORMAT = "INSERT INTO causebook_format VALUES (?)"
 
-TABLES = frozenset(
-    {"stored_events", "evidence", "projection_rows", "projection_positions", "causebook_format"}
-)
+ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+"""What the driver raises. A schema that is not UTF-8 is quoted in an error whose text it cannot decode."""
+
+_VALUE_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Above the longest value that is written: a packed item of evidence."""
+_STEPS: Final = 100_000
+"""Steps of SQLite's machine between two looks at what the person wants: some milliseconds."""
+_SCHEMA_ROWS_MAX: Final = 200
+
+_Part = tuple[str, str, str, str | None]
+"""A row of `sqlite_master`: type, name, table, SQL."""
 
 
 def require_file(path: Path, shown: str) -> os.stat_result:
@@ -93,7 +114,7 @@ def require_file(path: Path, shown: str) -> os.stat_result:
     try:
         status = os.stat(path)
     except FileNotFoundError:
-        raise NoInput(f"{shown}: no ledger is there", hint="causebook init makes one") from None
+        raise NoInput(f"{path}: no ledger is there", hint=NO_LEDGER_HINT) from None
     except PermissionError:
         raise Denied(f"{shown}: permission denied") from None
     except OSError as error:
@@ -105,24 +126,94 @@ def require_file(path: Path, shown: str) -> os.stat_result:
     return status
 
 
+def bound(connection: sqlite3.Connection) -> None:
+    """Let no value fill the memory, and no query run on after Ctrl-C, whoever made the file."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES_MAX)
+    connection.set_progress_handler(_step, _STEPS)
+
+
+def _step() -> int:
+    # Python raises KeyboardInterrupt here, if at all; SQLite then ends the query as interrupted.
+    return 0
+
+
 def require_format(connection: sqlite3.Connection, shown: str) -> None:
-    """Raise `BadData` unless the database is a ledger of the format that this program knows."""
-    query = "SELECT name FROM sqlite_master WHERE type = 'table'"
-    # A view by the name of a table could compute for ever: what is not a table does not count.
-    tables = {name for (name,) in connection.execute(query)}
-    if "causebook_format" not in tables:
+    """Raise `BadData` unless the database is a ledger of the format that this program writes."""
+    faults = require_readable(connection, shown)
+    if faults:
+        raise BadData(
+            f"{shown}: expected the schema of a ledger, found {faults[0]}",
+            hint="causebook verify still reads it",
+        )
+
+
+def require_readable(connection: sqlite3.Connection, shown: str) -> list[str]:
+    """Raise `BadData` unless the tables are those of a ledger of the format that this program reads.
+
+    Answers what is wrong with the triggers, one line each: reading runs none.
+    """
+    query = "SELECT type, name, tbl_name, sql FROM main.sqlite_master"
+    found: list[_Part] = connection.execute(query).fetchmany(_SCHEMA_ROWS_MAX)
+    expected = _schema()
+    by_name = {name: (kind, name, table, sql) for kind, name, table, sql in expected}
+    format_table = by_name["causebook_format"]
+    if format_table not in found:
+        if any(part[1] == "causebook_format" for part in found):
+            raise _other_schema(shown, "another causebook_format")
         raise not_a_ledger(shown)
-    versions = [row[0] for row in connection.execute("SELECT * FROM causebook_format LIMIT 3")]
+    # A later format may have another schema: the format comes first.
+    versions = [
+        row[0] for row in connection.execute("SELECT version FROM causebook_format LIMIT 3")
+    ]
     check_format(shown, versions)
-    missing = sorted(TABLES - tables)
-    if missing:
-        raise BadData(f"{shown}: expected the tables of a ledger, found no {', '.join(missing)}")
+    faults: list[str] = []
+    surplus = list(found)
+    for part in expected:
+        if part in surplus:
+            surplus.remove(part)
+            continue
+        fault = f"no {part[0]} {part[1]} as causebook makes it"
+        if part[0] != "trigger":
+            raise _other_schema(shown, fault)
+        faults.append(fault)
+    for kind, name, *_ in surplus:
+        if kind != "trigger":
+            raise _other_schema(shown, f"the {shorten(str(kind))} {shorten(str(name))}")
+        if name not in by_name:
+            faults.append(f"the trigger {shorten(str(name))}")
+    return faults
 
 
-def translate(error: sqlite3.Error, path: Path, shown: str, timeout_seconds: float) -> Exception:
+def _other_schema(shown: str, found: str) -> BadData:
+    return BadData(
+        f"{shown}: expected the schema of a ledger, found {found}",
+        hint="what others add to a ledger can answer for it: compare with an older copy",
+    )
+
+
+@cache
+def _schema() -> tuple[_Part, ...]:
+    """The rows of `sqlite_master` in a ledger, autoindexes included."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        for statement in SCHEMA:
+            connection.execute(statement)
+        return tuple(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+    finally:
+        connection.close()
+
+
+def translate(
+    error: sqlite3.Error | UnicodeDecodeError, path: Path, shown: str, timeout_seconds: float
+) -> BaseException:
     """What a person is told about an error of SQLite; a programmer's mistake comes back as it is."""
+    if isinstance(error, UnicodeDecodeError):
+        return BadData(f"{shown}: is not a sound SQLite database (its schema is not UTF-8)")
     code = getattr(error, "sqlite_errorcode", None)
     primary = None if code is None else code & 0xFF
+    if primary == sqlite3.SQLITE_INTERRUPT:
+        # Nobody but the progress handler interrupts, and that one when Python raised in it.
+        return KeyboardInterrupt()
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return Busy(
             f"{shown}: locked by another writer for over {timeout_seconds:g} s",
@@ -139,15 +230,17 @@ def translate(error: sqlite3.Error, path: Path, shown: str, timeout_seconds: flo
         return _not_opened(path, shown, str(error))
     if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOLFS):
         return IOFailure(f"{shown}: {error}")
-    if isinstance(error, sqlite3.OperationalError | sqlite3.DataError):
-        # No such table, no such column, text that is not UTF-8: not what the format promises.
-        return BadData(f"{shown}: {error}")
-    return error
+    if isinstance(
+        error, sqlite3.IntegrityError | sqlite3.ProgrammingError | sqlite3.InterfaceError
+    ):
+        return error
+    # No such table, no such column, text that is not UTF-8: not what the format promises.
+    return BadData(f"{shown}: {error}")
 
 
 def _not_opened(path: Path, shown: str, text: str) -> CausebookError:
     if not path.exists():
-        return NoInput(f"{shown}: no ledger is there", hint="causebook init makes one")
+        return NoInput(f"{path}: no ledger is there", hint=NO_LEDGER_HINT)
     try:
         read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     except OSError as error:

@@ -64,7 +64,7 @@ def postgres_module(name: str, shown: str) -> ModuleType:
             raise
     raise Misuse(
         f"{shown}: PostgreSQL needs the extra 'postgres'",
-        hint="pip install 'causebook[postgres]'",
+        hint="install causebook with its extra 'postgres' (README, Install)",
     )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,7 +212,7 @@ def test_no_more_than_so_many_rows_are_named(store: Store) -> None:
     )
 
 
-@pytest.mark.parametrize("fault", ["digest", "row id", "negative row id"])
+@pytest.mark.parametrize("fault", ["digest", "row id", "negative row id", "no record"])
 def test_a_position_whose_record_is_another_forces_a_rebuild(store: Store, fault: str) -> None:
     book = Book(store)
     walk = steps(book)
@@ -221,6 +224,7 @@ def test_a_position_whose_record_is_another_forces_a_rebuild(store: Store, fault
         "digest": dataclasses.replace(was, digest="0" * 64),
         "row id": dataclasses.replace(was, row_id=was.row_id + 1_000_000),
         "negative row id": dataclasses.replace(was, row_id=-5),
+        "no record": dataclasses.replace(was, row_id=-(2**63), digest="no record"),
     }[fault]
     store.project("tasks", [ProjectionRow("stale", b"{}")], was=was, now=now)
     (difference,) = check(StoreReader(store))
@@ -230,6 +234,37 @@ def test_a_position_whose_record_is_another_forces_a_rebuild(store: Store, fault
     assert [name for name, caught in done.items() if caught.rebuilt] == ["tasks"]
     assert views(store) == pure(book, "a", "a-b")
     assert check(StoreReader(store)) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE projection_positions SET row_id = 'x'",
+        "UPDATE projection_positions SET row_id = 1.5",
+        "UPDATE projection_positions SET version = x'00'",
+        "UPDATE projection_positions SET digest = x'00'",
+        "UPDATE projection_rows SET value = CAST(value AS TEXT)",
+        "UPDATE projection_rows SET key = CAST(key AS BLOB)",
+    ],
+)
+@pytest.mark.parametrize("mend", [catch_up, rebuild])
+def test_values_of_a_wrong_type_are_mended(
+    tmp_path: Path, change: str, mend: Callable[[Store], Any]
+) -> None:
+    """Whoever owns the file can store anything anywhere: nobody falls over it, and the events mend it."""
+    path = tmp_path / "ledger.db"
+    with contextlib.closing(found(f"sqlite:///{path}")) as store:
+        book = Book(store)
+        example(book)
+        catch_up(store)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as raw:
+            raw.execute(change)
+        reader = StoreReader(store)
+        assert check(reader) or all(obstacle(reader, each) for each in PROJECTIONS)
+        # A projector that catches up looks at the position alone.
+        mend(store) if "positions" in change else rebuild(store)
+        assert check(reader) == []
+        assert views(store) == pure(book, "T-104")
 
 
 def test_rows_without_a_position_are_a_difference_and_do_not_stay(store: Store) -> None:

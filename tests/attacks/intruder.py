@@ -1,4 +1,4 @@
-"""Whoever owns the store: drops its triggers and writes what they like. It has no key of the ledger."""
+"""Whoever owns the store: writes what they like past its triggers. It has no key of the ledger."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ def failed(report: Report) -> set[str]:
 
 
 class Intruder:
-    """A connection to a store without triggers. Statements are written with `?`, committed at once."""
+    """A connection to a store. Statements are written with `?`, and committed at once.
+
+    The triggers are taken away for each statement and put back, so that none of that shows.
+    """
 
     def __init__(self, url: str) -> None:
         self._execute: Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
@@ -64,11 +67,21 @@ class Intruder:
     def _open_sqlite(self, path: str) -> None:
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA ignore_check_constraints = ON")
-        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
-        for (name,) in names.fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
+        query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        triggers = connection.execute(query).fetchall()
+
+        def execute(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+            for name, _ in triggers:
+                connection.execute(f"DROP TRIGGER {name}")
+            try:
+                return connection.execute(statement, values).fetchall()
+            finally:
+                for _, sql in triggers:
+                    connection.execute(sql)
+
         self.row_id = "rowid"
-        self._execute = lambda statement, values: connection.execute(statement, values).fetchall()
+        self._execute = execute
+        self._run: Callable[[str], object] = connection.execute
         self.close = connection.close
 
     def _open_postgres(self, url: str) -> None:
@@ -76,15 +89,22 @@ class Intruder:
 
         connection = psycopg.connect(url, autocommit=True)
         connection.execute("SET search_path = causebook")
-        for table in ("stored_events", "evidence"):
-            connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
         self.row_id = "notification_id"
 
+        def triggers(state: str) -> None:
+            for table in ("stored_events", "evidence"):
+                connection.execute(f"ALTER TABLE {table} {state} TRIGGER USER")
+
         def execute(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-            cursor = connection.execute(statement.replace("?", "%s"), values)
-            return cursor.fetchall() if cursor.description else []
+            triggers("DISABLE")
+            try:
+                cursor = connection.execute(statement.replace("?", "%s"), values)
+                return cursor.fetchall() if cursor.description else []
+            finally:
+                triggers("ENABLE")
 
         self._execute = execute
+        self._run = connection.execute
         self.close = connection.close
 
     def __enter__(self) -> Intruder:
@@ -92,6 +112,10 @@ class Intruder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def run(self, statement: str) -> None:
+        """Change the schema itself; nothing is put back."""
+        self._run(statement)
 
     def sql(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._execute(statement, values)

@@ -228,7 +228,7 @@ def test_without_litellm_a_live_model_says_what_to_install() -> None:
         "    print(error.message, '|', error.hint)\n"
     )
     assert done.stderr == ""
-    assert "not installed | pip install 'causebook[judge]'" in done.stdout
+    assert "not installed | install causebook with its extra 'judge'" in done.stdout
 
 
 def test_every_failure_is_an_error_of_ours(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Many writers, dying writers and lost answers. Nothing here waits for a time to pass."""
+"""Many writers, dying writers and lost answers. But for one interrupt, nothing waits for a time to pass."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ import os
 import select
 import signal
 import socket
+import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from eventsourcing.domain import EventSourcingError
 
 from causebook.adapters.store.port import EvidenceRow, Row, Store
 from causebook.adapters.store.url import found, open_store
-from causebook.domain.errors import Busy, VersionConflict
+from causebook.domain.errors import Busy, Denied, IOFailure, VersionConflict
 from tests.conftest import postgres_url
 
 Rows = Callable[..., list[Row]]
@@ -257,6 +260,125 @@ def test_a_lock_file_that_is_replaced_under_a_waiter_is_not_held_twice(tmp_path:
         thread.join()
     assert most == 1
     assert os.listdir(tmp_path) == []
+
+
+def test_a_release_takes_away_no_file_of_another_holder(tmp_path: Path) -> None:
+    from causebook.adapters.store import locks
+
+    database = tmp_path / "a.db"
+    first = locks.try_file_lock(database, LOCK)
+    assert first is not None
+    held = locks.folder_of(database) / f"{LOCK}.lock"
+    held.unlink()
+    second = locks.try_file_lock(database, LOCK)
+    assert second is not None
+    first.release()
+    assert held.exists()
+    assert locks.try_file_lock(database, LOCK) is None
+    second.release()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("planted", ["a link", "a file", "for all to write", "of another user"])
+def test_a_folder_of_locks_that_somebody_else_put_there(tmp_path: Path, planted: str) -> None:
+    from causebook.adapters.store import locks
+
+    database, elsewhere = tmp_path / "a.db", tmp_path / "elsewhere"
+    database.touch()
+    folder = locks.folder_of(database)
+    elsewhere.mkdir()
+    if planted == "a link":
+        folder.symlink_to(elsewhere)
+    elif planted == "a file":
+        folder.touch()
+    else:
+        folder.mkdir()
+        if planted == "for all to write":
+            folder.chmod(0o777)
+        elif os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        else:
+            os.chown(folder, 12345, -1)
+    with pytest.raises(Denied, match="expected a folder"):
+        locks.try_file_lock(database, LOCK)
+    assert os.listdir(elsewhere) == []
+    if planted == "of another user":
+        # Whoever owns the ledger has nothing to gain by its locks.
+        os.chown(database, 12345, -1)
+    else:
+        folder.rename(tmp_path / "aside")
+    lock = locks.try_file_lock(database, LOCK)
+    assert lock is not None
+    assert os.listdir(folder) == [f"{LOCK}.lock"]
+    lock.release()
+
+
+def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    from causebook.adapters.store import locks
+
+    database = tmp_path / "a.db"
+    locks.folder_of(database).mkdir()
+    (locks.folder_of(database) / f"{LOCK}.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(IOFailure):
+        locks.try_file_lock(database, LOCK)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_released_lock_is_free_at_once(store: Store, store_url: str) -> None:
+    with contextlib.closing(open_store(store_url)) as other:
+        for _ in range(20):
+            lock = store.try_lock(LOCK)
+            assert lock is not None
+            lock.release()
+            lock.release()
+            again = other.try_lock(LOCK)
+            assert again is not None
+            again.release()
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_an_interrupt_while_waiting_for_the_write_lock_leaves_it_free(
+    store: Store, store_url: str
+) -> None:
+    """The signal comes while SQLite waits; Python raises it once the lock is had."""
+    other = sqlite3.connect(
+        store_url.removeprefix("sqlite:///"), isolation_level=None, check_same_thread=False
+    )
+    other.execute("BEGIN IMMEDIATE")
+
+    def interrupt() -> None:
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.3)
+        other.close()
+
+    with pytest.raises(KeyboardInterrupt), _in_thread(interrupt):
+        store.append([Row("a", 1, "T", b"1")], [], ledger_version=0)
+    with contextlib.closing(open_store(store_url, lock_timeout_seconds=0.2)) as hasty:
+        assert hasty.count() == 0
+        hasty.append([Row("a", 1, "T", b"1")], [], ledger_version=0)
+    store.append([Row("a", 2, "T", b"2")], [], ledger_version=0)
+    assert store.count() == 2
+
+
+@contextlib.contextmanager
+def _in_thread(work: Callable[[], None]) -> Iterator[None]:
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_closed_store_writes_nothing_more(store: Store, store_url: str) -> None:
+    store.append([Row("a", 1, "T", b"1")], [], ledger_version=0)
+    store.close()
+    with pytest.raises(EventSourcingError):
+        store.append([Row("a", 2, "T", b"2")], [], ledger_version=0)
+    with contextlib.closing(open_store(store_url)) as again:
+        assert again.count() == 1
 
 
 class LossyServer:

@@ -114,13 +114,34 @@ def test_a_postgres_url_is_read_by_its_parts(url: str, expected: dict[str, str])
         (f"postgresql://ann:a?{SECRET}@host/l", "postgresql://…"),
         (f"postgresql://ann:a#{SECRET}@host/l", "postgresql://…"),
         (f"postgresql://ann:a@b/{SECRET}@host/l", "postgresql://…"),
-        (f"mysql://ann:{SECRET}@host/l", "mysql://ann@host/l"),
+        (f"postgresql://{SECRET}@x@host/l", "postgresql://…"),
+        (f"postgresql://host/l?PASSWORD={SECRET}&a=1", "postgresql://host/l?a=1"),
+        (f"postgresql://host/l?passwd={SECRET}", "postgresql://host/l"),
+        (f"postgresql://host/l?pwd={SECRET}", "postgresql://host/l"),
+        (f"mysql://ann:{SECRET}@host/l", "mysql://…"),
+        (f"POSTGRESQL://ann:{SECRET}@host/l", "POSTGRESQL://…"),
+        (f"ann:{SECRET}@host://l", "…"),
+        (f"postgresql:/ann:{SECRET}@host/l", "…"),
+        (f"postgresql:ann:{SECRET}@host/l", "…"),
+        (f"ann:{SECRET}@host/l", "…"),
+        (f"host=db password={SECRET}", "…"),
+        (f"host/l?password={SECRET}", "…"),
+        (f"sqlite://ann:{SECRET}@host/l", "sqlite://…"),
+        (f"sqlite:/ann:{SECRET}@host/l", "…"),
+        ("ledger.db", "ledger.db"),
+        ("/var/lib/a.db", "/var/lib/a.db"),
+        ("sqlite://ledger.db", "sqlite://ledger.db"),
         ("sqlite:////var/a@b:c?password=x.db", "sqlite:////var/a@b:c?password=x.db"),
     ],
 )
 def test_what_is_shown_of_a_url_holds_no_password(url: str, shown: str) -> None:
     assert display(url) == shown
     assert SECRET not in _told(url)
+
+
+def test_an_error_of_the_server_names_no_secret_by_whatever_option() -> None:
+    where = PostgresLocation("x", {"PassWord": SECRET, "sslpassword": "", "host": "h"})
+    assert where.clean(f"no {SECRET}\nhere") == "no *** here"
 
 
 def _told(url: str) -> str:

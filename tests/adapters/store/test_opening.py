@@ -132,6 +132,23 @@ def test_a_ledger_without_one_of_its_tables_is_refused(store_url: str, raw: Any)
 
 
 class TestSQLiteFiles:
+    def test_a_ledger_is_its_owners_alone_to_read(self, tmp_path: Path) -> None:
+        """Prompts and source lie in it, and in the log beside it."""
+        path = tmp_path / "a.db"
+        before = os.umask(0)
+        try:
+            with contextlib.closing(found(f"sqlite:///{path}")) as store:
+                store.append([Row("a", 1, "T", b"1")], [], ledger_version=0)
+                modes = {p.name: p.stat().st_mode & 0o777 for p in tmp_path.iterdir()}
+        finally:
+            os.umask(before)
+        assert modes == {"a.db": 0o600, "a.db-wal": 0o600, "a.db-shm": 0o600}
+        # Whom the owner lets in stays in.
+        path.chmod(0o640)
+        with contextlib.closing(open_store(f"sqlite:///{path}")) as store:
+            store.append([Row("a", 2, "T", b"1")], [], ledger_version=0)
+            assert {p.stat().st_mode & 0o777 for p in tmp_path.iterdir()} == {0o640}
+
     def test_another_database_is_refused_and_left_alone(self, tmp_path: Path) -> None:
         path = tmp_path / "other.db"
         with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -347,7 +364,7 @@ def test_without_the_postgres_extra_the_error_says_what_to_install(python: Any) 
         output, errors = process.communicate(timeout=60)
     line = (
         "postgresql://ann@host/l: PostgreSQL needs the extra 'postgres'"
-        " | pip install 'causebook[postgres]'\n"
+        " | install causebook with its extra 'postgres' (README, Install)\n"
     )
     assert (output, errors) == (line * 3, "")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import pytest
 
 from causebook.adapters.store.port import Position, ProjectionRow, Store
+from causebook.adapters.store.snapshot import open_snapshot
 from causebook.adapters.store.url import open_store
 from causebook.domain.errors import Busy
 
@@ -85,3 +87,33 @@ def test_a_reader_that_began_before_a_swap_finishes_with_the_old_rows(
         first = next(reading)
         store.swap_projection("p", [ProjectionRow("z", b"new")], now=TWO)
         assert {row.value for row in (first, *reading)} == {b"old"}
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_values_of_a_wrong_type_are_handed_out_as_what_nothing_derives(
+    store: Store, store_url: str, raw: Any
+) -> None:
+    fit = Position(1, 5, "ab" * 32)
+    store.project("p", [ProjectionRow("k", b"1")], was=None, now=fit)
+    for column, value, position in (
+        ("version", "x", Position(-1, 5, "ab" * 32)),
+        ("version", 1.5, Position(-1, 5, "ab" * 32)),
+        ("row_id", b"x", Position(1, -1, "ab" * 32)),
+        ("digest", b"x", Position(1, 5, "a bytes")),
+        ("digest", "cd" * 32, Position(1, 5, "cd" * 32)),
+    ):
+        raw.run(f"UPDATE projection_positions SET {column} = ?", value)
+        with open_snapshot(store_url) as snapshot:
+            assert store.position("p") == snapshot.position("p") == position
+            assert snapshot.anomalies == []
+        store.swap_projection("p", [ProjectionRow("k", b"1")], now=fit)
+        assert store.position("p") == fit
+    for column, value in (("key", b"k"), ("value", "1")):
+        raw.run(f"UPDATE projection_rows SET {column} = ?", value)
+        with open_snapshot(store_url) as snapshot:
+            (row,) = store.projected("p")
+            assert [row] == list(snapshot.projected("p"))
+        assert row != ProjectionRow("k", b"1")
+        assert (type(row.key), type(row.value)) == (str, bytes)
+        store.swap_projection("p", [ProjectionRow("k", b"1")], now=fit)
+        assert list(store.projected("p")) == [ProjectionRow("k", b"1")]

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from causebook.adapters.store import snapshot as snapshots
-from causebook.adapters.store import snapshot_sqlite
+from causebook.adapters.store import snapshot_port, snapshot_sqlite
 from causebook.adapters.store.port import EvidenceRow, Position, ProjectionRow, Row, Store
 from causebook.adapters.store.snapshot import Inventory, open_snapshot
 from causebook.adapters.store.url import found, open_store
@@ -115,6 +114,7 @@ def test_rows_of_wrong_types_are_handed_out_and_noted(
             "UPDATE stored_events SET originator_id = 7, originator_version = 1.5 WHERE rowid = 3"
         )
         expected = [
+            f"{store_url.removeprefix('sqlite:///')}: no trigger stored_events_update as causebook makes it",
             "row 1: topic",
             "row 1: state",
             "row 2: originator_version",
@@ -169,7 +169,7 @@ def test_a_row_moved_before_the_first_is_seen(filled: Store, store_url: str, raw
 
 
 def test_anomalies_are_bounded(monkeypatch: pytest.MonkeyPatch, sqlite_file: Path) -> None:
-    monkeypatch.setattr(snapshots, "ANOMALIES_MAX", 2)
+    monkeypatch.setattr(snapshot_port, "ANOMALIES_MAX", 2)
     with contextlib.closing(sqlite3.connect(sqlite_file)) as connection:
         connection.execute("DROP TRIGGER stored_events_update")
         connection.execute("PRAGMA ignore_check_constraints = ON")

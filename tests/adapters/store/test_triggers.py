@@ -23,6 +23,11 @@ REFUSED = {
     " (originator_id, originator_version, topic, state) VALUES ('a', 2, 'T', ?)",
     "update evidence": "UPDATE {}evidence SET body = ?",
     "delete evidence": "DELETE FROM {}evidence WHERE body = ?",
+    "overwrite evidence by its commitment": "INSERT INTO {}evidence (commitment, salt, task, body)"
+    f" VALUES ('{PROOF.commitment}', '', 't', ?)"
+    " ON CONFLICT (commitment) DO UPDATE SET body = EXCLUDED.body",
+    "store evidence again": "INSERT INTO {}evidence (commitment, salt, task, body)"
+    f" VALUES ('{PROOF.commitment}', '', 't', ?)",
 }
 REFUSED_SQLITE = {
     "replace a record": "INSERT OR REPLACE INTO stored_events"
@@ -32,6 +37,10 @@ REFUSED_SQLITE = {
     "insert before the last record": "INSERT INTO stored_events VALUES (1, 'b', 1, 'T', ?)",
     "insert before the first record": "INSERT INTO stored_events VALUES (0, 'b', 1, 'T', ?)",
     "insert at a negative row id": "INSERT INTO stored_events VALUES (-1, 'b', 1, 'T', ?)",
+    "replace evidence": "INSERT OR REPLACE INTO evidence VALUES"
+    f" ('{PROOF.commitment}', x'00', 't', ?)",
+    "replace evidence by its row id": "INSERT OR REPLACE INTO evidence"
+    " (rowid, commitment, salt, task, body) VALUES (1, 'cd', x'00', 't', ?)",
     "ignore and insert": "INSERT OR FAIL INTO stored_events"
     " (originator_id, originator_version, topic, state) VALUES ('a', 2, 'T', ?)",
     "store text for a record": "INSERT INTO stored_events"
@@ -97,6 +106,17 @@ def test_our_own_connections_refuse_to_replace_evidence(filled: Store) -> None:
             "INSERT OR REPLACE INTO evidence VALUES (?, x'00', 't', x'00')", ("ab" * 32,)
         )
     assert filled.evidence("ab" * 32) == PROOF
+
+
+def test_evidence_that_is_stored_already_is_left_as_it_is(
+    filled: Store, rows: Callable[..., list[Row]]
+) -> None:
+    """The twin of what is refused: two tasks may commit to the same bytes in one append, or in two."""
+    other = EvidenceRow(PROOF.commitment, bytes(range(32)), "u", b"other")
+    new = EvidenceRow("cd" * 32, bytes(32), "u", b"new")
+    filled.append(rows("a", 3, 3), [other, new, new], ledger_version=0)
+    assert filled.evidence(PROOF.commitment) == PROOF
+    assert filled.evidence(new.commitment) == new
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
