@@ -60,10 +60,13 @@ class Desk:
 
     @classmethod
     def made(cls, url: str, folder: Path) -> Desk:
-        """Found a ledger at `url`, and make a workspace with one file of 400 lines."""
+        """Found a ledger at `url`, and make a git working tree with one file of 400 lines."""
         (folder / "workspace").mkdir()
         text = "".join(f"line {number} of the app\n" for number in range(1, 401))
         (folder / "workspace" / "app.py").write_text(text)
+        who = ("-c", "user.name=Ada Example", "-c", "user.email=ada@example.com")
+        for arguments in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", "The app"]):
+            subprocess.run(["git", *arguments], cwd=folder / "workspace", check=True)
         return cls(Home.found(url, folder), folder)
 
     def protocol(self, name: str, judges: Mapping[str, Sequence[Line]], turns: int = 20) -> Path:
