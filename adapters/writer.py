@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..domain.errors import BadData, Busy, Denied, Misuse, NoInput, VersionConflict
 from ..domain.events import STREAMS, EvaluationOpened, Event, LedgerFounded, TaskOpened, event_from
@@ -49,8 +49,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """One record, as it went in."""
 
     stream: str

@@ -115,7 +115,9 @@ class Event(Fact):
 
     def data(self) -> dict[str, Any]:
         """The record's `data`: every field, nulls included."""
-        return self.model_dump()
+        # What `model_dump` comes to, without its options, on the path of every append.
+        document: dict[str, Any] = self.__pydantic_serializer__.to_python(self)
+        return document
 
 
 # ── the stream `ledger` ──────────────────────────────────────────────────────────────────────────────

@@ -39,7 +39,7 @@ import base64
 import binascii
 import hashlib
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -127,6 +127,8 @@ def line_1(
 
 def written_time(at: datetime) -> str:
     """An aware time as a record writes it. Raises `ValueError` for a naive one."""
+    if at.tzinfo is UTC:  # as every clock of ours has it
+        return at.isoformat(timespec="microseconds")[:-6] + "Z"
     offset = at.utcoffset()
     if offset is None:
         raise ValueError("a record's time is aware")

@@ -143,5 +143,8 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
-        report.outcome, report.longrepr = "failed", f"{report.nodeid}: {reason}, and CI skips nothing"
+        report.outcome, report.longrepr = (
+            "failed",
+            f"{report.nodeid}: {reason}, and CI skips nothing",
+        )
     return report

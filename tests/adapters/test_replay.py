@@ -175,7 +175,9 @@ def test_missing_evidence_is_replayed_from_the_record_and_is_no_clean_result() -
     )
     forge = small_ledger()
     forge.evidence.clear()
-    assert again(forge).note.startswith("27 items of evidence missing, and no EvidenceErased names them")
+    assert again(forge).note.startswith(
+        "27 items of evidence missing, and no EvidenceErased names them"
+    )
 
 
 def test_a_broken_chain_is_not_replayed() -> None:
