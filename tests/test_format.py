@@ -6,8 +6,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import re
+import sqlite3
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -72,6 +76,32 @@ def test_the_documents_record_is_what_the_code_writes() -> None:
 def test_the_documents_table_of_events_is_the_closed_list() -> None:
     document = DOCUMENT.read_text(encoding="utf-8")
     assert with_part(document, "events", table()) == document
+
+
+def test_the_script_for_checking_by_hand_takes_a_ledger_and_refuses_a_changed_one(
+    tmp_path: Path,
+) -> None:
+    document = DOCUMENT.read_text(encoding="utf-8")
+    script = re.search(r"<!-- by hand: [^>]*-->\n```python\n(.*?)```", document, re.DOTALL)
+    assert script is not None
+    command = [sys.executable, "-m", "causebook", "demo", "--keep", str(tmp_path / "demo")]
+    subprocess.run(command, check=True, capture_output=True)
+    ledger = tmp_path / "demo" / "ledger.db"
+    by_hand = [sys.executable, "-W", "ignore", "-c", script[1], str(ledger)]
+    done = subprocess.run(by_hand, check=False, capture_output=True, encoding="utf-8")
+    assert done.stdout == "6 streams hold\n", done.stderr
+
+    with contextlib.closing(sqlite3.connect(ledger)) as store:
+        triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        for (trigger,) in store.execute(triggers).fetchall():
+            store.execute(f"DROP TRIGGER {trigger}")
+        changed = (
+            "UPDATE stored_events SET state = CAST(replace(state, 'blocker', 'warning') AS BLOB)"
+        )
+        store.execute(changed)
+        store.commit()
+        store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert subprocess.run(by_hand, check=False, capture_output=True).returncode == 1
 
 
 if __name__ == "__main__":
