@@ -112,7 +112,7 @@ def _records(check: Check, source: Source, read_rows: int) -> None:
     if stored != read_rows:
         check.find("the store", f"{stored} records, as it counts them", f"{read_rows} read")
     for line in source.anomalies:
-        check.find("the store", "rows as causebook writes them", line)
+        check.find("the store", "rows and triggers as causebook makes them", line)
     for line in source.index_faults():
         check.find("the store", "indices that hold what their tables hold", line)
     if check.status == "PASS":

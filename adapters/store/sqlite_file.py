@@ -150,7 +150,8 @@ def require_format(connection: sqlite3.Connection, shown: str) -> None:
 def require_readable(connection: sqlite3.Connection, shown: str) -> list[str]:
     """Raise `BadData` unless the tables are those of a ledger of the format that this program reads.
 
-    Answers what is wrong with the triggers, one line each: reading runs none.
+    Answers what is wrong with the triggers: those that are missing in one line, then each that is not ours.
+    Reading runs none.
     """
     query = "SELECT type, name, tbl_name, sql FROM main.sqlite_master"
     found: list[_Part] = connection.execute(query).fetchmany(_SCHEMA_ROWS_MAX)
@@ -166,16 +167,16 @@ def require_readable(connection: sqlite3.Connection, shown: str) -> list[str]:
         row[0] for row in connection.execute("SELECT version FROM causebook_format LIMIT 3")
     ]
     check_format(shown, versions)
-    faults: list[str] = []
+    missing: list[str] = []
     surplus = list(found)
     for part in expected:
         if part in surplus:
             surplus.remove(part)
             continue
-        fault = f"no {part[0]} {part[1]} as causebook makes it"
         if part[0] != "trigger":
-            raise _other_schema(shown, fault)
-        faults.append(fault)
+            raise _other_schema(shown, f"no {part[0]} {part[1]} as causebook makes it")
+        missing.append(part[1])
+    faults = [f"no trigger {', '.join(missing)} as causebook makes it"] if missing else []
     for kind, name, *_ in surplus:
         if kind != "trigger":
             raise _other_schema(shown, f"the {shorten(str(kind))} {shorten(str(name))}")
