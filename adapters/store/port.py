@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One stored record. `type` is a label that repeats the record's own type; it is never imported."""
 
     stream: str
@@ -22,8 +21,7 @@ class Row:
     record: bytes
 
 
-@dataclass(frozen=True)
-class EvidenceRow:
+class EvidenceRow(NamedTuple):
     """Bytes that a record commits to. `commitment` is hex of SHA-256(salt ‖ bytes); `salt` has 32 bytes.
 
     `body` is zlib-compressed. `task` owns the row: erasing a task's evidence deletes its rows.

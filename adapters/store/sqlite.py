@@ -71,10 +71,9 @@ class SQLiteStore:
     def append(
         self, rows: Sequence[Row], evidence: Sequence[EvidenceRow], *, ledger_version: int
     ) -> None:
-        columns = [(row.stream, row.version, row.type, row.record) for row in rows]
         with self._data.errors():
             try:
-                self._recorder.append(columns, evidence, ledger_version)
+                self._recorder.append(rows, evidence, ledger_version)
             except LedgerMoved:
                 if not already_there(rows, self._stored):
                     raise

@@ -188,13 +188,12 @@ class LedgerRecorder(SQLiteApplicationRecorder):
                 raise LedgerMoved
             cursor.executemany(_INSERT_EVENT, rows)
             if evidence:
-                items = [(e.commitment, e.salt, e.task, e.body) for e in evidence]
                 try:
-                    cursor.executemany(_INSERT_EVIDENCE, items)
+                    cursor.executemany(_INSERT_EVIDENCE, evidence)
                 except sqlite3.IntegrityError:
                     # One is stored already, which two random salts all but rule out. To ask each time before
                     # would cost an append a tenth of its time; what went in is passed over.
-                    cursor.executemany(_INSERT_NEW_EVIDENCE, items)
+                    cursor.executemany(_INSERT_NEW_EVIDENCE, evidence)
 
 
 class LedgerFactory(SQLiteFactory):

@@ -626,7 +626,7 @@ def signed_row(said: dict[str, Any], key: Key) -> Row:
 
 def signed_line(line: bytes, row: Row, key: Key) -> Row:
     """The row with another line 1, byte for byte as given, signed by `key`."""
-    return replace(row, record=assemble(line, key.keyid, key.sign(pae(line))))
+    return row._replace(record=assemble(line, key.keyid, key.sign(pae(line))))
 
 
 def document(row: Row) -> dict[str, Any]:

@@ -822,7 +822,7 @@ def test_a_writer_builds_on_nothing_it_cannot_read(home: Home) -> None:
     """A record of another ledger, planted in a task's stream by somebody who has the store."""
     with home.open() as ledger:
         ledger.task("T-1").start_attempt()
-    planted = [replace(row, stream="task/T-2") for row in home.rows() if row.stream == "task/T-1"]
+    planted = [row._replace(stream="task/T-2") for row in home.rows() if row.stream == "task/T-1"]
     with home.store() as store:
         store.append(planted, [], ledger_version=4)
     with home.open() as ledger, pytest.raises(BadData, match="task/T-2 v1") as refused:

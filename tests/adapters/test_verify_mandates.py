@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -403,7 +402,7 @@ def test_the_twin_that_rests_where_a_task_may_rest(kind: str, severity: str, pha
 def test_what_is_due_is_not_asked_of_a_stream_that_does_not_hold() -> None:
     """What followed the decision stands there, and cannot be read."""
     forge = cut_after("TaskHalted", "warn")
-    forge.rows[-1] = replace(forge.rows[-1], record=b"no record")
+    forge.rows[-1] = forge.rows[-1]._replace(record=b"no record")
     report = verify(forge.source(), threads=0)
     assert report.codes == [TAMPERED]
     assert report["law"].findings == []
@@ -453,7 +452,7 @@ def test_bytes_past_the_end_of_what_was_packed() -> None:
     commitment, row = next(iter(forge.evidence.items()))
     assert evidence_fault(row) is None
     for more in (b"\0", b"hidden", row.body):
-        longer = replace(row, body=row.body + more)
+        longer = row._replace(body=row.body + more)
         assert evidence_fault(longer) == "bytes past the end of what was packed"
         forge.evidence[commitment] = longer
         report = verify(forge.source(), threads=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import zlib
-from dataclasses import replace
 
 import pytest
 
@@ -94,7 +93,7 @@ def test_a_record_copied_to_another_stream(
     to: str, forge: Forge, intruder: Intruder, store_url: str
 ) -> None:
     version = 1 + sum(row.stream == to for row in forge.rows)
-    copied = replace(forge.rows[forge.at(SECURITY, 5)], stream=to, version=version)
+    copied = forge.rows[forge.at(SECURITY, 5)]._replace(stream=to, version=version)
     intruder.insert(copied)
     report = looked_at(store_url)
     assert (report.code, failed(report)) == (TAMPERED, {"records"})
