@@ -380,7 +380,7 @@ def test_a_tampered_record_is_named_and_nothing_is_written(stream: str) -> None:
         if item[1].stream == stream and item[1].version == 3
     )
     broken = row.record.replace(b'{"at"', b'{ "at"')
-    store.log[at] = row_id, dataclasses.row._replace(record=broken)
+    store.log[at] = row_id, row._replace(record=broken)
     for work in (catch_up, rebuild):
         with pytest.raises(BadData, match=f"{stream} v3: line 1: not canonical JSON"):
             work(store)
