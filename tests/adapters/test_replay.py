@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from causebook.adapters.findings import DIFFERS, TAMPERED, UNLAWFUL
@@ -195,7 +193,7 @@ def test_a_last_record_altered_is_not_replayed_though_no_other_links_to_it() -> 
     version = forge.last(TASK, "AttemptClosed")
     place = forge.at(TASK, version)
     row = forge.rows[place]
-    forge.rows[place] = replace(row, record=row.record.replace(b'"error"', b'"passed"', 1))
+    forge.rows[place] = row._replace(record=row.record.replace(b'"error"', b'"passed"', 1))
     report = again(forge)
     assert (report.code, report.held) == (TAMPERED, False)
     assert report.differences[0].place == f"{TASK} v{version}"
