@@ -13,11 +13,9 @@ from typing import Final, Protocol
 from ..domain.errors import RecordError
 from ..domain.events import Event, event_from
 from ..domain.evidence import SALT_BYTES
+from ..domain.limits import EVIDENCE_BYTES_MAX
 from ..domain.record import Record, parse
 from .store.port import EvidenceRow, Row
-
-EVIDENCE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""How long one item of evidence may be, so that a small compressed row cannot fill the memory."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
 

@@ -25,4 +25,5 @@ MODEL_BYTES_MAX: Final = 512
 ROOT_BYTES_MAX: Final = 8 * 1024
 REASON_BYTES_MAX: Final = 8 * 1024
 EVIDENCE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""One item of evidence, unpacked: what a writer may keep, and what a reader will unpack."""
+"""One item of evidence, unpacked: what a writer may keep, and what a reader will unpack, so that a small row
+cannot fill the memory."""
