@@ -137,6 +137,14 @@ def login_url(postgres_database: str) -> str:
     return postgres_url(unquote(host), name, user=LOGIN_USER, password=LOGIN_PASSWORD)
 
 
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of the test's own: what it verifies is pinned there, and nowhere near its user's."""
+    folder = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("CAUSEBOOK_STATE", str(folder))
+    return folder
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Where everything can be had, nothing is skipped: under CI a skip is a failure that says why."""

@@ -6,48 +6,23 @@ no more than reading its own options, and no command loads what another needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Final
 
 import typer
 
 from . import defaults
-
-Ledger = Annotated[
-    str,
-    typer.Option(
-        "--ledger",
-        envvar="CAUSEBOOK_LEDGER",
-        metavar="URL",
-        help="The ledger: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
-    ),
-]
-Keys = Annotated[
-    str,
-    typer.Option(
-        "--keys", envvar="CAUSEBOOK_KEYS", metavar="DIR", help="The folder of the private keys."
-    ),
-]
-PassphraseFile = Annotated[
-    str | None,
-    typer.Option(
-        "--passphrase-file",
-        metavar="FILE",
-        help="Read the keys' passphrase from FILE; else from CAUSEBOOK_PASSPHRASE, else it is asked for.",
-    ),
-]
-LockTimeout = Annotated[
-    str,
-    typer.Option(
-        "--lock-timeout",
-        envvar="CAUSEBOOK_LOCK_TIMEOUT",
-        metavar="SECONDS",
-        help="How long a write waits for other writers, 0 to 3600.",
-    ),
-]
-LOCK_TIMEOUT_SECONDS_MAX: Final = 3600
-Json = Annotated[bool, typer.Option("--json", help="Print facts as JSON on stdout.")]
-TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")]
+from .options import (
+    Json,
+    Keys,
+    Ledger,
+    LockTimeout,
+    PassphraseFile,
+    TaskId,
+    help_where_alone,
+    number,
+    seconds,
+)
 
 
 def root(
@@ -62,48 +37,7 @@ def root(
 
         print(f"causebook {__version__}")
         raise typer.Exit
-    return _help_where_alone(context)
-
-
-def keys_root(context: typer.Context) -> int:
-    """The keys that may sign."""
-    return _help_where_alone(context)
-
-
-def _help_where_alone(context: typer.Context) -> int:
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-    return 0
-
-
-def _number(text: str | None) -> int | None:
-    """The number of an attempt. Raises `Misuse` for a text that is none."""
-    if text is None or (text.isascii() and text.isdecimal() and 0 < int(text[:16]) < 10**15):
-        return None if text is None else int(text)
-    from ...domain.errors import Misuse
-    from ...domain.streams import shorten
-
-    raise Misuse(
-        f"--attempt: expected a whole number from 1, found {shorten(text)}",
-        hint="attempts are counted from 1; causebook why TASK names the newest",
-    )
-
-
-def _seconds(text: str) -> float:
-    """A time to wait. Raises `Misuse` for a text that is none."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if 0 <= seconds <= LOCK_TIMEOUT_SECONDS_MAX:  # which "nan" is not
-        return seconds
-    from ...domain.errors import Misuse
-    from ...domain.streams import shorten
-
-    raise Misuse(
-        f"--lock-timeout: expected 0 to {LOCK_TIMEOUT_SECONDS_MAX} seconds, found {shorten(text)}",
-        hint="30 is the default; CAUSEBOOK_LOCK_TIMEOUT sets it as well",
-    )
+    return help_where_alone(context)
 
 
 def init(
@@ -191,8 +125,8 @@ def judge(
     from .case import Call
     from .judge import judge as do
 
-    call = Call(task, protocol, workspace, spec, _number(attempt), phase, base, tuple(model or ()))
-    return do(call, ledger, keys, passphrase_file, _seconds(lock_timeout), as_json=json)
+    call = Call(task, protocol, workspace, spec, number(attempt), phase, base, tuple(model or ()))
+    return do(call, ledger, keys, passphrase_file, seconds(lock_timeout), as_json=json)
 
 
 def resolve(
@@ -225,7 +159,7 @@ def resolve(
     from .resolve import resolve as do
 
     said = (decision, name, meaning, comment)
-    return do(task, said, ledger, keys, passphrase_file, _seconds(lock_timeout), as_json=json)
+    return do(task, said, ledger, keys, passphrase_file, seconds(lock_timeout), as_json=json)
 
 
 def why(
@@ -256,7 +190,7 @@ def why(
     """
     from .why import why as do
 
-    return do(task, _number(attempt), judge, ledger, as_json=json)
+    return do(task, number(attempt), judge, ledger, as_json=json)
 
 
 def log(
@@ -353,14 +287,7 @@ def rebuild(
     """
     from .rebuild import rebuild as do
 
-    return do(ledger, _seconds(lock_timeout), as_json=json)
-
-
-def keys_list(ledger: Ledger = defaults.LEDGER, json: Json = False) -> int:
-    """List every key that the ledger enrolled."""
-    from .founding import keys_list as do
-
-    return do(ledger, as_json=json)
+    return do(ledger, seconds(lock_timeout), as_json=json)
 
 
 def demo(
@@ -383,7 +310,7 @@ def demo(
     return do(keep, context.obj)
 
 
-COMMANDS: Final[Mapping[str, Callable[..., int]]] = {
+COMMANDS: Final[dict[str, Callable[..., int]]] = {
     "init": init,
     "judge": judge,
     "resolve": resolve,

@@ -19,13 +19,20 @@ import typer
 from typer.main import get_command
 
 from ...domain.errors import CausebookError, Interrupted
-from . import commands
+from . import commands, commands_keys, commands_log, commands_trust
 from .help import HELP_OPTIONS, Command, Group
 from .terminal import ReaderGone, complain, out, require_stdout
 
 EXIT_USAGE: Final = 64
 EXIT_INTERNAL: Final = 70
 EXIT_IO: Final = 74
+
+_GROUPS: Final = (
+    ("keys", commands_keys.root, commands_keys.KEYS),
+    ("pins", commands_trust.pins_root, commands_trust.PINS),
+    ("witness", commands_trust.witness_root, commands_trust.WITNESS),
+)
+"""Each group of commands: its name, what it does alone, its commands."""
 
 # Typer's usage errors live in click or in typer's own copy of it, depending on its version.
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
@@ -47,12 +54,15 @@ def application() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback(invoke_without_command=True)(commands.root)
-    for name, command in commands.COMMANDS.items():
+    for name, command in (commands.COMMANDS | commands_log.COMMANDS).items():
         app.command(name, cls=Command)(_interruptible(command))
-    keys = typer.Typer(help="The keys that may sign.", cls=Group, rich_markup_mode=None)
-    keys.callback(invoke_without_command=True)(commands.keys_root)
-    keys.command("list", cls=Command)(_interruptible(commands.keys_list))
-    app.add_typer(keys, name="keys")
+    for name, root, members in _GROUPS:
+        group = typer.Typer(help=root.__doc__, cls=Group, rich_markup_mode=None)
+        group.callback(invoke_without_command=True)(root)
+        for member, command in members.items():
+            group.command(member, cls=Command)(_interruptible(command))
+        if members:
+            app.add_typer(group, name=name)
     return app
 
 
