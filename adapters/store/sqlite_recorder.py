@@ -97,7 +97,9 @@ class LedgerDatastore(SQLiteDatastore):
         self.location = location
         self.lock_timeout_seconds = lock_timeout_seconds
         self._writing = threading.Lock()
+        self._owner: int | None = None
         self._writer: SQLiteConnection | None = None
+        self._cursor: sqlite3.Cursor | None = None
         super().__init__(db_name=location.uri("mode=rw"), originator_id_type="text")
         self.pool: _Pool = _Pool(location, lock_timeout_seconds)
 
@@ -120,9 +122,8 @@ class LedgerDatastore(SQLiteDatastore):
         location = self.location
         return translate(error, location.path, location.shown, self.lock_timeout_seconds)
 
-    @contextmanager
-    def write(self) -> Iterator[sqlite3.Cursor]:
-        """A transaction that has the write lock from its start; all of it is stored, or nothing.
+    def begin(self) -> sqlite3.Cursor:
+        """Begin a transaction that has the write lock from its start: `commit` or `roll_back` ends it.
 
         One connection is kept for it beside the pool, and one thread at a time has it: SQLite has one writer,
         and taking a connection out of the pool would cost a tenth of an append.
@@ -130,29 +131,49 @@ class LedgerDatastore(SQLiteDatastore):
         if not self._writing.acquire(timeout=self.lock_timeout_seconds):
             shown, seconds = self.location.shown, self.lock_timeout_seconds
             raise Busy(f"{shown}: this process writes to it for over {seconds:g} s")
+        self._owner = threading.get_ident()
+        if self._cursor is None:
+            if self.pool.closed:
+                raise ConnectionPoolClosedError
+            self._writer = self.pool._create_connection()
+            self._cursor = self._writer._sqlite_conn.cursor()
+            self._cursor.row_factory = None
+        # A signal that comes while it waits for the lock is raised once it has it: `roll_back` sees to it.
+        return self._cursor.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Store what was done since `begin`, durably."""
+        if self._cursor is not None:
+            self._cursor.execute("COMMIT")
+        self._let_go()
+
+    def roll_back(self) -> None:
+        """Undo what was done since `begin`; nothing is done where this thread began nothing."""
+        if self._owner != threading.get_ident():
+            return
         try:
-            if self._writer is None:
-                if self.pool.closed:
-                    raise ConnectionPoolClosedError
-                self._writer = self.pool._create_connection()
-            connection = self._writer._sqlite_conn
-            try:
-                # Inside: a signal that comes while it waits for the lock is raised once it has it.
-                connection.execute("BEGIN IMMEDIATE")
-                cursor = connection.cursor()
-                cursor.row_factory = None
-                yield cursor
-                connection.execute("COMMIT")
-            except BaseException:
-                # A full disk or a failed write may have rolled back already.
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+            # A full disk or a failed write may have rolled back already.
+            if self._cursor is not None and self._cursor.connection.in_transaction:
+                self._cursor.execute("ROLLBACK")
         finally:
-            self._writing.release()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._owner = None
+        self._writing.release()
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Cursor]:
+        """A transaction as `begin` has it; all of it is stored, or nothing."""
+        try:
+            yield self.begin()
+            self.commit()
+        except BaseException:
+            self.roll_back()
+            raise
 
     def close(self) -> None:
-        writer, self._writer = self._writer, None
+        writer, self._writer, self._cursor = self._writer, None, None
         if writer is not None:
             writer._close()
         super().close()
@@ -183,7 +204,9 @@ class LedgerRecorder(SQLiteApplicationRecorder):
         ledger_version: int,
     ) -> None:
         """See `port.Store.append`. `rows`: stream, version, type and record."""
-        with self.datastore.write() as cursor:
+        data = self.datastore
+        try:  # what `write` does, without the cost of a context manager on the path of every turn
+            cursor = data.begin()
             if cursor.execute(NEWEST, (LEDGER,)).fetchone()[0] != ledger_version:
                 raise LedgerMoved
             cursor.executemany(_INSERT_EVENT, rows)
@@ -194,6 +217,10 @@ class LedgerRecorder(SQLiteApplicationRecorder):
                     # One is stored already, which two random salts all but rule out. To ask each time before
                     # would cost an append a tenth of its time; what went in is passed over.
                     cursor.executemany(_INSERT_NEW_EVIDENCE, evidence)
+            data.commit()
+        except BaseException:
+            data.roll_back()
+            raise
 
 
 class LedgerFactory(SQLiteFactory):
