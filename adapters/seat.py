@@ -28,7 +28,8 @@ from ..domain.ports import ModelFault, ReadResult, Request, Response
 from ..domain.reads import Read, lines_fault
 from ..domain.streams import require_id, shorten
 from ..domain.tools import READ_TOOLS, SUBMIT_VERDICT, definition
-from .writer import Batch, Satchel, Tip, Writer, Written
+from .ledger_stream import Tip
+from .writer import Batch, Satchel, Writer, Written
 
 DEFAULT_TOOLS: Final = tuple(READ_TOOLS)
 Failures = Sequence[tuple[ModelFault, bool]]
@@ -253,8 +254,7 @@ class Seat:
         batch = self.writer.batch()
         batch.after(self.stream, self.tip)
         batch.evidence.extend(satchel.rows)
-        for event in events:
-            batch.add(self.stream, event)
+        batch.extend(self.stream, events)
         written = self.commit(batch)
         self.tip = written[-1].tip
         self._underway = False

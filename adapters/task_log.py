@@ -28,7 +28,8 @@ from ..domain.quorum import panel_halt
 from ..domain.streams import task_stream
 from ..domain.task import Task
 from .evidence import stored_text
-from .writer import NOTHING, Batch, Satchel, Tip, Writer, Written
+from .ledger_stream import NOTHING, Tip
+from .writer import Batch, Satchel, Writer, Written
 
 
 @dataclass
@@ -146,6 +147,16 @@ class Draft:
         self.fold(event, written.tip)
         return written
 
+    def admit(self, raw: bytes) -> Written:
+        """Put a record next on the stream that was signed elsewhere. Raises as `add` and `Batch.admit`."""
+        written = self.batch.admit(raw)
+        objection = self.state.objection(written.event)
+        if objection is not None:
+            task = self.state.task
+            raise Misuse(f"task {task}: {objection}", hint=f"causebook log {task}")
+        self.fold(written.event, written.tip)
+        return written
+
     def follow(self) -> None:
         """Add what is due after a decision, a halt or a resolution, up to where the attempt rests."""
         state = self.state
@@ -191,6 +202,22 @@ def resolve(
 
     Raises `Misuse` where none waits: blockers and errors are resolved by nobody.
     """
+    event = resolution(log, decision, name=name, meaning=meaning, comment=comment)
+    with log.transaction() as draft:
+        draft.add(event)
+        draft.follow()
+    return event
+
+
+def resolution(
+    log: TaskLog,
+    decision: Literal["proceed", "halt", "reject"],
+    *,
+    name: str,
+    meaning: str,
+    comment: str = "",
+) -> ResolutionRecorded:
+    """What `resolve` records, of the decision that waits now; nothing is recorded. Raises `Misuse`."""
     state = log.state
     if state.stage != "waiting" or state.decided is None:
         raise Misuse(
@@ -200,7 +227,7 @@ def resolve(
     for what, text in (("name", name), ("meaning", meaning)):
         require_text(f"resolution, {what}", text, 512)
     require_text("resolution, comment", comment, REASON_BYTES_MAX, may_be_empty=True)
-    event = ResolutionRecorded(
+    return ResolutionRecorded(
         attempt=state.attempt,
         phase=state.decided.phase,
         decision=decision,
@@ -209,10 +236,6 @@ def resolve(
         comment=comment,
         decided=cast(str, state.decided_digest),
     )
-    with log.transaction() as draft:
-        draft.add(event)
-        draft.follow()
-    return event
 
 
 def require_text(what: str, text: str, bytes_max: int, *, may_be_empty: bool = False) -> None:

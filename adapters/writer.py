@@ -14,34 +14,32 @@ from __future__ import annotations
 import os
 import threading
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from ..domain.errors import BadData, Busy, Denied, Misuse, NoInput, VersionConflict
-from ..domain.events import STREAMS, EvaluationOpened, Event, LedgerFounded, TaskOpened, event_from
+from ..domain.errors import BadData, Busy, Denied, Misuse, VersionConflict
+from ..domain.events import EvaluationOpened, Event, Role, TaskOpened, event_from
 from ..domain.evidence import SALT_BYTES, commit
-from ..domain.keyring import Keyring, signer_of
+from ..domain.keyring import EnrolledKey, Keyring, signer_of
 from ..domain.limits import EVIDENCE_BYTES_MAX
-from ..domain.record import NO_PREVIOUS, Record, assemble, digest, line_1, pae, parse
-from ..domain.streams import LEDGER, parse_stream
+from ..domain.record import Record, assemble, digest, line_1, pae, parse
+from ..domain.streams import LEDGER
 from .keys import Signer
+from .ledger_stream import NOTHING, Tip, chained, read_ledger, unreadable
+from .reading import misfit
 from .signatures import verify
 from .store.port import EvidenceRow, LedgerMoved, Row, Store
 
 COMPRESSION_LEVEL = 1
 """Evidence is compressed for its size on disk, on the path of every turn: fast beats small."""
+COMPRESSED_BYTES_MIN = 512
+"""Below it a body is stored as it is: packing it costs more than the disk it saves."""
 WINDOW_BITS, MEMORY_LEVEL = 13, 6
 """Of the compressor: its defaults clear a quarter of a megabyte an item, which costs more than packing it."""
 
 Clock = Callable[[], datetime]
-
-Tip = tuple[int, str]
-"""(version, digest) of the last record of a stream."""
-
-NOTHING: Final[Tip] = (0, "")
-"""The tip of a stream that has no record."""
 
 
 def utc_now() -> datetime:
@@ -79,86 +77,42 @@ class Satchel:
             )
         salt = os.urandom(SALT_BYTES)
         commitment = commit(salt, body)
-        packer = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, WINDOW_BITS, MEMORY_LEVEL)
+        level = COMPRESSION_LEVEL if len(body) >= COMPRESSED_BYTES_MIN else 0
+        packer = zlib.compressobj(level, zlib.DEFLATED, WINDOW_BITS, MEMORY_LEVEL)
         packed = packer.compress(body) + packer.flush()
         self.rows.append(EvidenceRow(commitment, salt, self.task, packed))
         return commitment
-
-
-def _chained(store: Store, stream: str) -> list[tuple[Record, Event]]:
-    """The records of one stream, parsed, in their places, with each link of its chain checked."""
-    kinds = STREAMS[parse_stream(stream).kind]
-    entries: list[tuple[Record, Event]] = []
-    previous: str | None = None
-    for version, row in enumerate(store.stream(stream), 1):
-        place = f"{stream} v{row.version}"
-        try:
-            record = parse(row.record)
-            event = event_from(record.type, record.data)
-        except ValueError as error:
-            raise _unreadable(place, f"not a record: {error}") from None
-        except BadData as error:
-            raise _unreadable(place, error.message) from None
-        if (record.stream, record.version, row.version) != (stream, version, version):
-            raise _unreadable(place, f"expected version {version} of this stream")
-        if previous is not None and record.previous != previous:
-            raise _unreadable(place, f"previous: expected {previous}, found {record.previous}")
-        if record.type not in kinds:
-            raise _unreadable(place, f"{record.type} has no place in this stream")
-        entries.append((record, event))
-        previous = record.digest
-    return entries
-
-
-def _unreadable(place: str, why: str) -> BadData:
-    return BadData(f"{place}: {why}", hint="causebook verify says what is wrong with the ledger")
 
 
 @dataclass
 class Writer:
     """Appends to one ledger. Thread-safe so long as each stream has one writing thread.
 
-    `signers` gives the signer of a role when it is first needed, so that nothing asks for a passphrase that
-    is not used.
+    `signer_for` gives the signer of a role when it is first needed, so that nothing asks for a passphrase
+    that is not used. It is told which keys the ledger has for that role, the newest first.
     """
 
     store: Store
-    signer_for: Callable[[str], Signer]
+    signer_for: Callable[[Role, Sequence[EnrolledKey]], Signer]
     clock: Clock = utc_now
     origin: str = ""
     keyring: Keyring = field(default_factory=lambda: Keyring(""))
     founding: str = ""
     _ledger_tip: Tip = NOTHING
-    _signers: dict[str, Signer] = field(default_factory=dict)
+    _signers: dict[Role, Signer] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def load(self) -> None:
         """Read the `ledger` stream: origin, founding, keys. Raises `NoInput` where it is empty."""
-        entries = _chained(self.store, LEDGER)
-        if not entries:
-            raise NoInput(
-                "the ledger holds no founding record",
-                hint="causebook init founds a ledger; an init that was cut short can be run again",
-            )
-        founded = entries[0][0]
-        keyring = Keyring(founded.ledger)
-        for record, event in entries:
-            if record.ledger != founded.ledger:
-                raise _unreadable(f"{LEDGER} v{record.version}", f"not of {founded.ledger}")
-            founding = isinstance(event, LedgerFounded)
-            # The root key is known from the founding itself; every other signer from before.
-            fault = None if founding else keyring.may_sign(record.keyid, record.type)
-            fault = fault or keyring.admit(event, record.version, verify)
-            key = keyring.keys.get(record.keyid)
-            if fault is None and (
-                key is None or not verify(key.public, record.signature, record.signed_bytes())
-            ):
-                fault = "the signature does not hold"
-            if fault is not None:
-                raise _unreadable(f"{LEDGER} v{record.version}", fault)
-        last = entries[-1][0]
-        self.origin, self.founding, self.keyring = founded.ledger, founded.digest, keyring
-        self._ledger_tip = (last.version, last.digest)
+        read = read_ledger(self.store.stream(LEDGER))
+        self.origin, self.founding, self.keyring = read.origin, read.founding, read.keyring
+        self._ledger_tip = read.tip
+        with self._guard:
+            # A key that was retired is not used again: another of its role may have taken its place.
+            kept = {
+                role: {key.keyid for key in self.keyring.active(role)} for role in self._signers
+            }
+            self._signers = {r: s for r, s in self._signers.items() if s.keyid in kept[r]}
 
     def read(self, stream: str, *, anchor: str | None = None) -> list[tuple[Record, Event]]:
         """The records of a task or an evaluation, each verified: a writer builds on nothing less.
@@ -166,28 +120,37 @@ class Writer:
         Form, place, chain, what the first hangs on (the founding, or `anchor`), and the signature by a key
         enrolled for that role. Raises `BadData` naming the first record that does not hold.
         """
-        entries = _chained(self.store, stream)
+        entries = chained(stream, self.store.stream(stream))
         hangs_on = self.founding if anchor is None else anchor
         if entries and entries[0][0].previous != hangs_on:
-            raise _unreadable(f"{stream} v1", f"expected it to hang on {hangs_on[:8]}…")
+            raise unreadable(f"{stream} v1", f"expected it to hang on {hangs_on[:8]}…")
         for record, _ in entries:
             place = f"{stream} v{record.version}"
             key = self.keyring.keys.get(record.keyid)
             if record.ledger != self.origin:
-                raise _unreadable(place, f"not of {self.origin}")
+                raise unreadable(place, f"not of {self.origin}")
             # A key retired since still vouches for what it signed before; verify knows where it ended.
             if key is None or key.role != signer_of(record.type):
-                raise _unreadable(place, f"expected a key enrolled as {signer_of(record.type)}")
+                raise unreadable(place, f"expected a key enrolled as {signer_of(record.type)}")
             if not verify(key.public, record.signature, record.signed_bytes()):
-                raise _unreadable(place, "the signature does not hold")
+                raise unreadable(place, "the signature does not hold")
         return entries
 
-    def signer(self, role: str) -> Signer:
-        """The signer of a role, loaded once."""
+    def signer(self, role: Role) -> Signer:
+        """The signer of a role, loaded once: the newest of the enrolled keys that is at hand."""
         with self._guard:
             if role not in self._signers:
-                self._signers[role] = self.signer_for(role)
+                self._signers[role] = self.signer_for(role, self.keyring.active(role))
             return self._signers[role]
+
+    @property
+    def ledger_tip(self) -> Tip:
+        """Where the stream `ledger` ended when it was last read."""
+        return self._ledger_tip
+
+    def require_lawful(self, event: Event) -> None:
+        """Raise `Misuse` where an event of the stream `ledger` breaks a rule of the keyring as it is now."""
+        _require_lawful(self.keyring, [event])
 
     def batch(self) -> Batch:
         """An empty transaction. What it adds to the stream `ledger` builds on what `load` read."""
@@ -211,32 +174,77 @@ class Batch:
 
     def add(self, stream: str, event: Event, *, anchor: str | None = None) -> Written:
         """Build, chain and sign the next record of `stream`. `anchor`: where a new stream hangs."""
+        self.extend(stream, [event], anchor=anchor)
+        return self.written[-1]
+
+    def extend(self, stream: str, events: Sequence[Event], *, anchor: str | None = None) -> None:
+        """Build, chain and sign the next records of `stream`, in order, all of one moment."""
         writer = self.writer
         version, previous = self._tips.get(stream, NOTHING)
         if version == 0:
-            previous = self._anchor(event, anchor)
-        kind = event.kind()
-        signer = writer.signer(signer_of(kind))
-        line = line_1(
-            at=writer.clock(),
-            data=event.data(),
-            ledger=writer.origin,
-            previous=previous,
-            stream=stream,
-            type=kind,
-            version=version + 1,
-        )
-        raw = assemble(line, signer.keyid, signer.sign(pae(line)))
-        written = Written(stream, version + 1, event, digest(raw))
-        self.rows.append(Row(stream, version + 1, kind, raw))
+            previous = self._anchor(events[0], anchor)
+        at = writer.clock()
+        for event in events:
+            version += 1
+            kind = event.kind()
+            signer = writer.signer(signer_of(kind))
+            line = line_1(
+                at=at,
+                data=event.data(),
+                ledger=writer.origin,
+                previous=previous,
+                stream=stream,
+                type=kind,
+                version=version,
+            )
+            raw = assemble(line, signer.keyid, signer.sign(pae(line)))
+            previous = digest(raw)
+            self._put(Written(stream, version, event, previous), signer.keyid, raw)
+
+    def admit(self, raw: bytes) -> Written:
+        """Put a record next on its stream that was signed elsewhere.
+
+        Raises `VersionConflict` where the stream moved on since it was written, `Denied` where its key may
+        not sign it, `BadData` where it is no record of this ledger or its signature does not hold.
+        """
+        writer, record = self.writer, parse(raw)
+        place = f"{record.stream} v{record.version}"
+        try:
+            event = event_from(record.type, record.data)
+        except ValueError as error:
+            raise BadData(f"{place}: {misfit(error)}") from None
+        if record.ledger != writer.origin:
+            raise BadData(
+                f"{place}: expected a record of {writer.origin}, found one of {record.ledger}",
+                hint="--ledger names the ledger",
+            )
+        tip = self._tips.get(record.stream, NOTHING)
+        if (record.version - 1, record.previous) != tip:
+            raise VersionConflict(
+                f"{place}: expected it to follow v{tip[0]} {tip[1][:8]}…, found it signed to follow "
+                f"v{record.version - 1} {record.previous[:8]}…",
+                hint="the ledger moved on since the request was written: write it again",
+            )
+        self._require_right(writer.keyring, record.keyid, record.type)
+        key = writer.keyring.keys[record.keyid]
+        if not verify(key.public, record.signature, record.signed_bytes()):
+            raise BadData(
+                f"{place}: expected the signature of {key.role} {key.keyid[:8]}… to hold, found that it "
+                "does not",
+                hint="what was signed was changed since, or written for another ledger",
+            )
+        written = Written(record.stream, record.version, event, record.digest)
+        return self._put(written, record.keyid, raw)
+
+    def _put(self, written: Written, keyid: str, raw: bytes) -> Written:
+        kind = written.event.kind()
+        self.rows.append(Row(written.stream, written.version, kind, raw))
         self.written.append(written)
-        self._tips[stream] = written.tip
-        self._keyids.add((signer.keyid, kind))
+        self._tips[written.stream] = written.tip
+        self._keyids.add((keyid, kind))
         return written
 
     def _anchor(self, event: Event, anchor: str | None) -> str:
-        if isinstance(event, LedgerFounded):
-            return NO_PREVIOUS
         if isinstance(event, TaskOpened):
             return self.writer.founding
         if isinstance(event, EvaluationOpened) and anchor is not None:
@@ -244,32 +252,50 @@ class Batch:
         raise ValueError(f"{event.kind()} does not begin a stream")
 
     def commit(self) -> list[Written]:
-        """Store all of it. Raises what the store raises; `VersionConflict` where another was first."""
+        """Store all of it. Raises what the store raises; `VersionConflict` where another was first.
+
+        What it adds to the stream `ledger` is held to the rules of the keyring first: a record that breaks
+        one would leave a ledger that nobody can write to.
+        """
         writer = self.writer
+        of_ledger = [each for each in self.written if each.stream == LEDGER]
         for _ in range(100):
             # Read once: another thread may load a newer one, and what was checked is what is relied on.
             keyring = writer.keyring
-            self._check_keys(keyring)
+            for keyid, kind in self._keyids:
+                self._require_right(keyring, keyid, kind)
+            if of_ledger:
+                _require_lawful(keyring, [each.event for each in of_ledger])
             try:
                 writer.store.append(self.rows, self.evidence, ledger_version=keyring.version)
             except LedgerMoved:
                 # Somebody enrolled or retired a key: what it says decides whether ours still counts.
                 writer.load()
-                if any(row.stream == LEDGER for row in self.rows):
+                if of_ledger:
                     raise VersionConflict(
                         "the ledger's keys changed meanwhile", hint="run the command again"
                     ) from None
             else:
+                if of_ledger:
+                    writer.load()
                 return self.written
         raise Busy("the ledger's keys keep changing", hint="try again")
 
-    def _check_keys(self, keyring: Keyring) -> None:
-        if not keyring.keys:
-            return  # the founding itself: its keys are in this batch
-        for keyid, kind in self._keyids:
-            fault = keyring.may_sign(keyid, kind)
-            if fault is not None:
-                raise Denied(
-                    f"key {keyid[:8]}… may not sign {kind} in {self.writer.origin}: {fault}",
-                    hint="--keys DIR names the folder; causebook keys list shows who may sign what",
-                )
+    def _require_right(self, keyring: Keyring, keyid: str, kind: str) -> None:
+        fault = keyring.may_sign(keyid, kind)
+        if fault is not None:
+            raise Denied(
+                f"key {keyid[:8]}… may not sign {kind} in {self.writer.origin}: {fault}",
+                hint="--keys DIR names the folder; causebook keys list shows who may sign what",
+            )
+
+
+def _require_lawful(keyring: Keyring, events: Sequence[Event]) -> None:
+    trial = replace(keyring, keys=dict(keyring.keys))
+    for event in events:
+        fault = trial.admit(event, trial.version + 1, verify)
+        if fault is not None:
+            raise Misuse(
+                f"{event.kind()}: {fault}",
+                hint="nothing was stored; causebook keys list shows the keys",
+            )

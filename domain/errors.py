@@ -1,6 +1,8 @@
 """Every failure that causebook names, and the exit code each one ends a command with.
 
     CausebookError                     70
+    ├── SealRefused                    26  the store holds fewer records than were sealed: rolled back
+    │   └── LogForked                  27  the store holds another history than the one that was sealed
     ├── Misuse                         64  the command or the call is wrong
     ├── BadData                        65  a file or a value that was given is not what it should be
     │   └── RecordError                65  bytes that are not a record (domain/record.py)
@@ -14,7 +16,8 @@
     └── Interrupted                   130  the person pressed Ctrl-C
 
 The codes 64 to 77 are those of BSD `sysexits.h`. What `verify` finds in a ledger is not an error of
-ours but a *finding*: it is reported, never raised, and has the codes 20 to 28.
+ours but a *finding*: it is reported, never raised, and has the codes 20 to 28. Sealing finds two of the same
+facts and stops at them, with the same two codes.
 
 An error says what was expected, what was found and where, on one line; `hint` says what to do next.
 A programmer's mistake is an ordinary exception (`TypeError`, `ValueError`) that nobody catches.
@@ -41,6 +44,18 @@ class CausebookError(Exception):
         if hint:
             # So that a traceback of the library says it too.
             self.add_note(f"hint: {hint}")
+
+
+class SealRefused(CausebookError):
+    """The store holds fewer records than its log key, or a witness, has signed: it was rolled back."""
+
+    exit_code: ClassVar[int] = 26
+
+
+class LogForked(SealRefused):
+    """The store holds another history than the one that its log key has signed."""
+
+    exit_code: ClassVar[int] = 27
 
 
 class Misuse(CausebookError):

@@ -124,12 +124,17 @@ class Event(Fact):
 
 
 class LedgerFounded(Event):
-    """The ledger begins. `custody` says whether the root key was made beside the engine's key."""
+    """The ledger begins. `custody` says whether the root key was made beside the engine's key.
+
+    `continues`: the note of the last checkpoint of the ledger that this one goes on from, under another
+    origin, because sealed records of that one were lost; null where it goes on from none.
+    """
 
     format: Annotated[int, Field(ge=1, le=1)]  # no Literal: that takes true for 1
     nonce: Digest
     root_key: PublicKey
     custody: Literal["together", "apart"]
+    continues: Text | None
 
 
 class KeyEnrolled(Event):
@@ -148,7 +153,7 @@ class KeyEnrolled(Event):
 
 
 class KeyRetired(Event):
-    """Root ends a key. `checkpoint` is a sealed checkpoint; trust in the key ends at its `size`."""
+    """Root ends a key. Trust in it ends at `size`: that of `checkpoint`, a note signed by a log key."""
 
     keyid: Digest
     compromised: bool

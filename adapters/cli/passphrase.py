@@ -13,14 +13,22 @@ _VARIABLE = "CAUSEBOOK_PASSPHRASE"
 _BYTES_MAX = 4096
 
 
-def passphrase_from(file: str | None) -> Passphrase:
-    """What a key folder asks for the passphrase of an encrypted key."""
+def passphrase_from(file: str | None, *, once: bool = False) -> Passphrase:
+    """What a key folder asks for the passphrase of an encrypted key; a person is asked once for each file.
+
+    `once`: for the first file alone; what was said is then tried on the others.
+    """
+    asked: dict[Path, bytes] = {}
 
     def answer(path: Path) -> bytes:
         given = _given(file)
         if given is not None:
             return given
-        return _asked(f"Passphrase of {path}: ") if may_ask() else no_passphrase(path)
+        if once and asked:
+            return next(iter(asked.values()))
+        if path not in asked:
+            asked[path] = _asked(f"Passphrase of {path}: ") if may_ask() else no_passphrase(path)
+        return asked[path]
 
     return answer
 

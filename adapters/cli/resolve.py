@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final, Literal, cast
 
 from ...domain.canonical import escaped_bytes
 from ...domain.errors import Misuse, NoInput
+from ...domain.signing_request import SigningRequest
 from ...domain.streams import require_id, shorten
+from ..key_life import ask_resolution
 from ..task_log import resolve as record
-from .reading import at_ledger
+from .reading import at_keys, at_ledger
+from .requests import require_free, say_asked, write_request
 from .terminal import json_page, out, short
 from .writing import bring_up_to_date, open_ledger, payload_of
 
@@ -24,10 +28,11 @@ def resolve(
     keys: str,
     passphrase_file: str | None,
     lock_timeout: float,
+    request: str | None,
     *,
     as_json: bool,
 ) -> int:
-    """Record (decision, name, meaning, comment)."""
+    """Record (decision, name, meaning, comment); or write that into a request for an authority elsewhere."""
     decision, name, meaning, comment = said
     require_id(task, "task")
     if decision not in DECISIONS:
@@ -43,19 +48,19 @@ def resolve(
             f"--comment: expected Unicode text of at most {COMMENT_BYTES_MAX} bytes",
             hint="put long material where it can be referred to",
         )
+    require_free(request)
     with open_ledger(url, keys, passphrase_file, lock_timeout) as ledger:
         log = ledger.task(task).log
         if log.state.stage == "unopened":
             raise NoInput(
                 f"task {task}: nothing is recorded of it", hint="causebook tasks lists what is"
             )
-        event = record(
-            log,
-            cast(Literal["proceed", "halt", "reject"], decision),
-            name=name,
-            meaning=meaning,
-            comment=comment,
-        )
+        known = cast(Literal["proceed", "halt", "reject"], decision)
+        if request is not None:
+            asked = ask_resolution(log, known, name=name, meaning=meaning, comment=comment)
+            write_request(request, asked)
+            return _say_asked(request, asked, at_ledger(url) + at_keys(keys), as_json=as_json)
+        event = record(log, known, name=name, meaning=meaning, comment=comment)
         keyid = ledger.writer.signer("authority").keyid
         stage = log.state.stage
         bring_up_to_date(ledger)
@@ -74,6 +79,19 @@ def resolve(
     page.line(f"  {after}")
     page.line(f"  signed with the authority key {short(keyid)}")
     page.command("  next  ", f"causebook why {task}{at_ledger(url)}")
+    return 0
+
+
+def _say_asked(request: str, asked: SigningRequest, options: str, *, as_json: bool) -> int:
+    if as_json:
+        wants = [{"what": w.what, "role": w.role, "keyid": w.keyid} for w in asked.wants()]
+        out().raw(json_page({"request": request, "wants": wants}))
+        return 0
+    page = out()
+    page.line((f"{request} asks for an authority's signature", "strong"))
+    say_asked(page, asked)
+    page.command("  there  ", f"causebook keys sign {shlex.quote(request)} --keys DIR")
+    page.command("  then   ", f"causebook keys submit {shlex.quote(request)}{options}")
     return 0
 
 

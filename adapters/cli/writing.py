@@ -18,13 +18,18 @@ PROJECTOR_WAIT_SECONDS_MAX: Final = 10.0
 
 
 def open_ledger(
-    url: str, keys: str, passphrase_file: str | None, lock_timeout_seconds: float
+    url: str,
+    keys: str,
+    passphrase_file: str | None,
+    lock_timeout_seconds: float,
+    *,
+    ask_once: bool = False,
 ) -> Ledger:
-    """The ledger at `url`, to be written to."""
+    """The ledger at `url`, to be written to. `ask_once`: for one passphrase, whichever keys are needed."""
     return Ledger.open(
         url,
         keys=keys,
-        passphrase=passphrase_from(passphrase_file),
+        passphrase=passphrase_from(passphrase_file, once=ask_once),
         lock_timeout_seconds=lock_timeout_seconds,
     )
 

@@ -18,10 +18,19 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from causebook.adapters.store.port import EvidenceRow, Position, ProjectionRow, Row
+from causebook.adapters.store.port import (
+    TREE,
+    CheckpointRow,
+    EvidenceRow,
+    Position,
+    ProjectionRow,
+    Row,
+    TileRow,
+)
 from causebook.domain import quorum, tools
 from causebook.domain.admission import admit_fault, admit_response
 from causebook.domain.canonical import decode, encode
+from causebook.domain.checkpoint import Checkpoint, SignedCheckpoint
 from causebook.domain.conversation import PROMPT_VERSION, brief_text, system_text
 from causebook.domain.evaluation import (
     Evaluation,
@@ -41,6 +50,7 @@ from causebook.domain.events import (
     Granted,
     Head,
     KeyEnrolled,
+    KeyRetired,
     LedgerFounded,
     Mandate,
     PanelConvened,
@@ -57,10 +67,12 @@ from causebook.domain.events import (
 )
 from causebook.domain.evidence import commit, text_bytes
 from causebook.domain.keyring import enrolment_bytes, keyid_of, signer_of, spki_of
+from causebook.domain.note import NoteKey, sign_note
 from causebook.domain.ports import ModelFault, ReadResult, Response, ToolCall
 from causebook.domain.record import NO_PREVIOUS, assemble, digest, pae
 from causebook.domain.rederivation import Divergence, rederive
 from causebook.domain.streams import evaluation_stream, parse_stream, task_stream
+from causebook.projections.tree import grow, leaf_hash
 
 CRITERIA = ("Names say what they mean.", "Nothing is done twice.")
 RUNNER = Runner(id="0" * 32, host="forge", process=1)
@@ -134,6 +146,9 @@ class MemorySource:
     kept: dict[str, EvidenceRow]
     anomalies: Sequence[str] = ()
     location: str = "memory"
+    tree: list[TileRow] = field(default_factory=list)
+    sealed: list[CheckpointRow] = field(default_factory=list)
+    at: Position | None = None
 
     def rows(self, after: int = 0) -> Iterator[tuple[int, Row]]:
         return ((n, row) for n, row in enumerate(self.stored, 1) if n > after)
@@ -161,7 +176,23 @@ class MemorySource:
         return ((row.commitment, row.task) for row in list(self.kept.values()))
 
     def position(self, name: str) -> Position | None:
-        return None
+        return self.at if name == TREE else None
+
+    def tile(self, level: int, number: int) -> TileRow | None:
+        return next((t for t in self.tree if (t.level, t.number) == (level, number)), None)
+
+    def tiles(self) -> Iterator[TileRow]:
+        return iter(sorted(self.tree, key=lambda tile: (tile.level, tile.number)))
+
+    def tree_size(self) -> int:
+        return sum(len(tile.hashes) // 32 for tile in self.tree if tile.level == 0)
+
+    def checkpoint(self, size: int | None = None) -> CheckpointRow | None:
+        found = [row for row in self.checkpoints() if size in (None, row.size)]
+        return found[-1] if found else None
+
+    def checkpoints(self) -> list[CheckpointRow]:
+        return sorted(self.sealed, key=lambda row: row.size)
 
     def projected(self, name: str) -> Iterator[ProjectionRow]:
         return iter(())
@@ -177,12 +208,13 @@ class Forge:
     evidence: dict[str, EvidenceRow] = field(default_factory=dict)
     keys: dict[str, Key] = field(default_factory=dict)
     workspace: Callable[[str, Mapping[str, Any]], ReadResult] = file_of_80_lines
+    sealed: list[CheckpointRow] = field(default_factory=list)
     _heads: dict[str, tuple[int, str]] = field(default_factory=dict)
     _at: datetime = datetime(2026, 11, 30, 15, 36, tzinfo=UTC)
 
     # ── the honest half ──────────────────────────────────────────────────────────────────────────────
 
-    def found(self, custody: str = "together") -> Forge:
+    def found(self, custody: str = "together", continues: str | None = None) -> Forge:
         """Found the ledger and enrol an engine and an authority."""
         self.keys["root"] = Key(f"{self.seed}/root")
         nonce = hashlib.sha256(self.seed.encode()).hexdigest()
@@ -194,6 +226,7 @@ class Forge:
                     "nonce": nonce,
                     "root_key": self.keys["root"].text,
                     "custody": custody,
+                    "continues": continues,
                 }
             ),
         )
@@ -205,7 +238,9 @@ class Forge:
     def enrol(self, role: Role, key: Key | None = None) -> Key:
         """Enrol a key for a role; from then on it signs for it."""
         key = Key(f"{self.seed}/{role}/{len(self.rows)}") if key is None else key
-        message = enrolment_bytes(self.origin, self.nonce, role, role, key.text)
+        message = enrolment_bytes(
+            self.origin, self.nonce, self.keys["root"].text, role, role, key.text
+        )
         possession = base64.b64encode(key.sign(message)).decode()
         self.write(
             "ledger",
@@ -220,6 +255,36 @@ class Forge:
         )
         self.keys[role] = key
         return key
+
+    def note(self, size: int, key: Key | None = None) -> str:
+        """The note of a checkpoint over the first `size` records, signed by the log's key."""
+        key = self.keys["log"] if key is None else key
+        root = tree_root([row.record for row in self.rows[:size]])
+        text = Checkpoint(self.origin, size, root).text
+        return sign_note(text, NoteKey(self.origin, key.public), key.sign).raw.decode()
+
+    def seal(self, size: int | None = None, key: Key | None = None) -> SignedCheckpoint:
+        """Keep a checkpoint over the first `size` records, by default all, in place of another of that size.
+
+        A log key is enrolled where none is.
+        """
+        if "log" not in self.keys:
+            self.enrol("log")
+        size = len(self.rows) if size is None else size
+        note = self.note(size, key).encode()
+        self.sealed = [row for row in self.sealed if row.size != size] + [CheckpointRow(size, note)]
+        return SignedCheckpoint.parse(note)
+
+    def retire(self, key: Key, size: int, /, *, compromised: bool = True, **forged: Any) -> Row:
+        """End a key, trusted as far as a checkpoint over the first `size` records; the log's key signs it."""
+        retired = KeyRetired(
+            keyid=key.keyid,
+            compromised=compromised,
+            reason="lost",
+            size=size,
+            checkpoint=self.note(size),
+        )
+        return self.write("ledger", retired, **forged)
 
     def open_task(self, task: str) -> None:
         """Open a task and its first attempt."""
@@ -614,7 +679,34 @@ class Forge:
 
     def source(self) -> MemorySource:
         """A reading side over a copy of what is there."""
-        return MemorySource(list(self.rows), dict(self.evidence))
+        source = MemorySource(list(self.rows), dict(self.evidence), sealed=list(self.sealed))
+        if self.sealed:
+            size = max(row.size for row in self.sealed)
+            source.tree = tiles_of(self.rows[:size])
+            source.at = Position(1, size, digest(self.rows[size - 1].record))
+        return source
+
+
+def tiles_of(rows: Sequence[Row]) -> list[TileRow]:
+    """The tiles of the tree over rows whose ids count from 1."""
+    grown = grow(lambda level, number: b"", 0, [leaf_hash(row.record) for row in rows])
+    return [
+        TileRow(level, number, hashes, b"" if level else _row_ids(number, len(hashes) // 32))
+        for (level, number), hashes in grown.items()
+    ]
+
+
+def _row_ids(number: int, count: int) -> bytes:
+    return b"".join((number * 256 + n).to_bytes(8, "big") for n in range(1, count + 1))
+
+
+def tree_root(records: Sequence[bytes]) -> bytes:
+    """The root of the Merkle tree over records, as RFC 9162 section 2.1.1 writes it down."""
+    if len(records) == 1:
+        return hashlib.sha256(b"\0" + records[0]).digest()
+    split = 1 << (len(records) - 1).bit_length() - 1
+    left, right = tree_root(records[:split]), tree_root(records[split:])
+    return hashlib.sha256(b"\1" + left + right).digest()
 
 
 def signed_row(said: dict[str, Any], key: Key) -> Row:

@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from causebook.adapters.keys import ROLES, KeyFolder, KeySigner
+from causebook.adapters.key_files import write_new
+from causebook.adapters.keys import ROLES, KeyFolder, KeySigner, read_signer
 from causebook.domain.errors import CannotCreate, Denied
 from causebook.domain.keyring import keyid_of, raw_key
 
@@ -165,6 +166,67 @@ def test_a_gitignore_that_is_there_is_left_as_it_is(tmp_path: Path, kind: str) -
     assert folder.make()
     assert ignore.is_symlink() if kind == "link" else ignore.read_text() == "mine\n"
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_key_added_to_a_shared_folder_is_not_committed_either(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    folder = KeyFolder(tmp_path)
+    assert folder.make()
+    for role in ("engine", "engine", "exporter"):
+        folder.add(role, None, beside=False)
+    folder.add_uri("log", "0" * 64, b"file2:x\n", beside=True)
+    assert len(list(tmp_path.glob("*.pem"))) == 7
+    assert tracked(tmp_path) == [".gitignore", "a"]
+
+
+def test_a_new_key_is_there_whole_or_not_at_all(folder: KeyFolder) -> None:
+    before = secrets_of(folder)
+    signer, path = folder.add("engine", None, beside=False)
+    assert path == folder.file_beside("engine", signer.keyid)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert read_signer(path, "engine").keyid == signer.keyid
+    assert secrets_of(folder) == before
+    with pytest.raises(FileExistsError):
+        write_new(path, b"another", 0o600)
+    assert read_signer(path, "engine").keyid == signer.keyid
+    assert not list(folder.path.glob(".*.part"))
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640])
+@pytest.mark.parametrize("suffix", [".pem", ".uri"])
+def test_a_key_beside_that_others_can_read_is_refused(
+    folder: KeyFolder, mode: int, suffix: str
+) -> None:
+    signer, path = folder.add("engine", None, beside=True)
+    if suffix == ".uri":
+        path.unlink()
+        path = folder.add_uri("engine", signer.keyid, b"file2:x\n", beside=True)
+    path.chmod(mode)
+    with pytest.raises(Denied, match=f"expected mode 0600, found {mode:04o}"):
+        folder.find("engine", signer.keyid)
+
+
+def test_a_key_is_known_by_its_whole_id_and_not_by_the_name_of_its_file(folder: KeyFolder) -> None:
+    signer, path = folder.add("engine", None, beside=True)
+    wanted = signer.keyid[:8] + "0" * 56
+    assert folder.find("engine", wanted) is None
+    path.rename(folder.file_beside("engine", "1" * 64))
+    assert folder.find("engine", signer.keyid) is None
+    own = folder.signer("engine").keyid
+    assert folder.locate("engine", own) == folder.file_of("engine")
+
+
+def test_the_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    path = Path("/usr")
+    if os.geteuid() == 0:
+        path = tmp_path / "theirs"
+        path.mkdir()
+        os.chown(path, 65_534, 65_534)
+    folder = KeyFolder(path)
+    for act in (folder.check, lambda: folder.add("log", None, beside=False)):
+        with pytest.raises(Denied, match="expected a folder of this user, found one of user"):
+            act()
+    assert not list(path.glob("*.pem"))
 
 
 def test_no_link_is_followed_to_write_a_key(tmp_path: Path) -> None:

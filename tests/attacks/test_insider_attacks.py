@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from causebook.adapters.findings import TAMPERED, UNLAWFUL, UNVERIFIABLE, Report
 from causebook.adapters.verify import verify
 from causebook.domain.canonical import encode
-from causebook.domain.events import KeyRetired, event_from
+from causebook.domain.events import event_from
 from tests.adapters.forge import (
     Forge,
     Key,
@@ -153,12 +153,13 @@ def test_a_key_used_before_it_was_enrolled(forge: Forge) -> None:
     forge.enrol("engine", late)
     report = look(forge)
     assert (report.code, failed(report)) == (TAMPERED, {"roles"})
-    assert only(report, "roles").found == "a key that was enrolled later"
+    assert only(report, "roles").found == "a key that root had not enrolled by then"
 
 
 def test_a_key_used_after_it_was_retired(forge: Forge) -> None:
     engine = forge.keys["engine"]
-    forge.write("ledger", _retired(engine, len(forge.rows)))
+    forge.enrol("log")
+    forge.retire(engine, len(forge.rows))
     forge.enrol("engine")
     forge.open_task("T-2")
     assert look(forge).code == 20
@@ -171,10 +172,12 @@ def test_a_key_used_after_it_was_retired(forge: Forge) -> None:
 
 def test_a_key_trusted_no_further_than_it_was_sealed(forge: Forge) -> None:
     """Its holder may have signed what came between the last seal and its end."""
-    forge.write("ledger", _retired(forge.keys["engine"], len(forge.rows) - 1))
+    last = forge.rows[-1]
+    forge.enrol("log")
+    forge.retire(forge.keys["engine"], len(forge.rows) - 2)
     report = look(forge)
     assert (report.code, failed(report)) == (UNVERIFIABLE, {"roles"})
-    assert only(report, "roles").place == f"{TASK} v{forge.rows[-2].version}"
+    assert only(report, "roles").place == f"{TASK} v{last.version}"
 
 
 def test_a_second_founding(forge: Forge) -> None:
@@ -226,9 +229,3 @@ def test_a_type_outside_the_closed_union(kind: str, expected: str, forge: Forge)
 
 def _set(**fields: Any) -> Callable[[dict[str, Any]], None]:
     return lambda said: said["data"].update(fields)
-
-
-def _retired(key: Key, size: int) -> KeyRetired:
-    return KeyRetired(
-        keyid=key.keyid, compromised=True, reason="lost", size=size, checkpoint="sealed"
-    )

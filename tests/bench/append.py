@@ -125,8 +125,7 @@ def append(seat: Seat, turn: Turn) -> Batch:
     batch = seat.writer.batch()
     batch.after(seat.stream, seat.tip)
     batch.evidence.extend(turn.evidence)
-    for event in turn.events:
-        batch.add(seat.stream, event)
+    batch.extend(seat.stream, turn.events)
     seat.tip = seat.commit(batch)[-1].tip
     return batch
 

@@ -16,6 +16,7 @@ FOUNDED: dict[str, Any] = {
     "nonce": "0" * 64,
     "root_key": "QQ==",
     "custody": "together",
+    "continues": None,
 }
 FAILED: dict[str, Any] = {
     "turn": None,

@@ -11,6 +11,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from causebook.domain.checkpoint import Checkpoint
 from causebook.domain.ed25519 import SMALL_ORDER
 from causebook.domain.events import (
     EVENTS,
@@ -29,6 +30,7 @@ from causebook.domain.keyring import (
     signer_of,
     spki_of,
 )
+from causebook.domain.note import COSIGNATURE, NoteKey, sign_note
 
 LEDGER, NONCE = "audit.example.com/team", "5" * 64
 
@@ -51,18 +53,36 @@ class Key:
         self.text = base64.b64encode(self.spki).decode()
         self.keyid = keyid_of(self.spki)
 
-    def enrolment(self, role: str, name: str, *, ledger: str = LEDGER, nonce: str = NONCE) -> bytes:
-        return enrolment_bytes(ledger, nonce, role, name, self.text)
+    def enrolment(
+        self,
+        role: str,
+        name: str,
+        *,
+        ledger: str = LEDGER,
+        nonce: str = NONCE,
+        root: Key | None = None,
+    ) -> bytes:
+        root_key = (ROOT if root is None else root).text
+        return enrolment_bytes(ledger, nonce, root_key, role, name, self.text)
 
     def sign(self, message: bytes) -> str:
         return base64.b64encode(self.private.sign(message)).decode()
 
 
-ROOT, ENGINE, AUTHORITY, SECOND = (Key(n) for n in range(1, 5))
+ROOT, ENGINE, AUTHORITY, SECOND, LOG, LOG_2 = (Key(n) for n in range(1, 7))
+OLD_ORIGIN = "audit.example.com/before"
 
 
-def founded(key: Key = ROOT) -> LedgerFounded:
-    return LedgerFounded(format=1, nonce=NONCE, root_key=key.text, custody="apart")
+def founded(key: Key = ROOT, *, continues: str | None = None) -> LedgerFounded:
+    return LedgerFounded(
+        format=1, nonce=NONCE, root_key=key.text, custody="apart", continues=continues
+    )
+
+
+def sealed(size: int = 40, key: Key = LOG, origin: str = LEDGER) -> str:
+    """The note of a checkpoint."""
+    text = Checkpoint(origin, size, bytes([size % 256]) * 32).text
+    return sign_note(text, NoteKey(origin, key.public), key.private.sign).raw.decode()
 
 
 def enrolled(key: Key, role: Role, name: str = "somebody", **update: Any) -> KeyEnrolled:
@@ -82,10 +102,15 @@ def rotated(new: Key, old: Key, role: Role, signer: Key | None = None) -> KeyEnr
     return enrolled(new, role, rotates=old.keyid, handover=handover)
 
 
-def retired(key: Key, size: int = 40, *, compromised: bool = False) -> KeyRetired:
-    return KeyRetired(
-        keyid=key.keyid, compromised=compromised, reason="Left.", size=size, checkpoint="…"
-    )
+def retired(key: Key, size: int = 40, **update: Any) -> KeyRetired:
+    whole = {
+        "keyid": key.keyid,
+        "compromised": False,
+        "reason": "Left.",
+        "size": size,
+        "checkpoint": sealed(size),
+    }
+    return KeyRetired.model_validate({**whole, **update})
 
 
 @dataclass
@@ -107,6 +132,9 @@ def book(*events: Event) -> Book:
     made = Book()
     assert made.admit(founded(), *events) is None
     return made
+
+
+ENROLLED = (enrolled(ENGINE, "engine"), enrolled(LOG, "log"))
 
 
 def test_each_type_of_event_is_signed_by_one_role() -> None:
@@ -133,7 +161,7 @@ def test_the_root_signs_from_its_founding_on() -> None:
     )
 
 
-@pytest.mark.parametrize("role", get_args(Role))
+@pytest.mark.parametrize("role", sorted({*get_args(Role)} - {"root"}))
 def test_an_enrolled_key_signs_what_its_role_signs_and_nothing_else(role: Role) -> None:
     ring = book(enrolled(ENGINE, role)).ring
     for kind in EVENTS:
@@ -145,10 +173,10 @@ def test_a_key_that_nobody_enrolled_signs_nothing() -> None:
 
 
 def test_a_retired_key_signs_nothing_more_and_keeps_where_trust_ends() -> None:
-    ring = book(enrolled(ENGINE, "engine"), retired(ENGINE, 40, compromised=True)).ring
+    ring = book(*ENROLLED, retired(ENGINE, 40, compromised=True)).ring
     assert ring.may_sign(ENGINE.keyid, "TurnCharged") == "the key is retired"
     key = ring.keys[ENGINE.keyid]
-    assert (key.enrolled, key.retired, key.trusted_size, key.compromised) == (2, 3, 40, True)
+    assert (key.enrolled, key.retired, key.trusted_size, key.compromised) == (2, 4, 40, True)
     assert (key.role, key.name, key.public) == ("engine", "somebody", ENGINE.public)
 
 
@@ -217,6 +245,14 @@ def test_a_root_key_of_small_order_founds_nothing(public: bytes) -> None:
             "possession: the new key did not sign its enrolment",
         ),
         (
+            enrolled(
+                SECOND,
+                "engine",
+                possession=SECOND.sign(SECOND.enrolment("engine", "somebody", root=AUTHORITY)),
+            ),
+            "possession: the new key did not sign its enrolment",
+        ),
+        (
             enrolled(SECOND, "engine", rotates=ENGINE.keyid),
             "rotates and handover come together",
         ),
@@ -236,36 +272,139 @@ def test_a_root_key_of_small_order_founds_nothing(public: bytes) -> None:
             rotated(SECOND, ENGINE, "engine", signer=SECOND),
             "handover: the old key did not sign the enrolment",
         ),
+        (enrolled(SECOND, "root"), "a ledger has one root, which founded it"),
+        (rotated(SECOND, ROOT, "root"), "a ledger has one root, which founded it"),
+        (
+            enrolled(SECOND, "witness", "two words"),
+            "name: expected the name of a note key: no space, no '+', no control",
+        ),
         (retired(SECOND), "expected an enrolled key that is not retired"),
+        (retired(ROOT), "a ledger has one root, which is not retired: found a successor"),
+        (
+            retired(ENGINE, checkpoint="sealed"),
+            "checkpoint: note: expected a text, an empty line and signature lines",
+        ),
+        (
+            retired(ENGINE, checkpoint=sealed().replace("40", "040")),
+            "checkpoint: checkpoint, size: expected a decimal number without leading zeros",
+        ),
+        (
+            retired(ENGINE, checkpoint=sealed(origin=OLD_ORIGIN)),
+            f"checkpoint: expected one of this ledger, found one of '{OLD_ORIGIN}'",
+        ),
+        (retired(ENGINE, size=41, checkpoint=sealed(40)), "checkpoint: expected size 41, found 40"),
+        (
+            retired(ENGINE, checkpoint=sealed(key=LOG_2)),
+            "checkpoint: expected it signed by a log key that is trusted so far",
+        ),
+        (
+            retired(ENGINE, checkpoint=sealed(key=ENGINE)),
+            "checkpoint: expected it signed by a log key that is trusted so far",
+        ),
+        (
+            retired(ENGINE, size=41, checkpoint=sealed(40).replace("\n40\n", "\n41\n")),
+            f"checkpoint: note: expected a signature by '{LEDGER}' that holds, found one that does not",
+        ),
     ],
 )
 def test_what_does_not_hold_is_refused_in_words_and_changes_no_key(
     event: Event, fault: str
 ) -> None:
-    made = book(enrolled(ENGINE, "engine"))
+    made = book(*ENROLLED)
     before = dict(made.ring.keys)
     assert made.admit(event) == fault
     assert made.ring.keys == before
 
 
 def test_a_key_is_retired_once() -> None:
-    made = book(enrolled(ENGINE, "engine"), retired(ENGINE))
+    made = book(*ENROLLED, retired(ENGINE))
     assert made.admit(retired(ENGINE, 10)) == "expected an enrolled key that is not retired"
     assert made.ring.keys[ENGINE.keyid].trusted_size == 40
 
 
 def test_a_retired_key_hands_nothing_over() -> None:
     """Its signatures stopped to count when it ended: it may have been stolen."""
-    made = book(enrolled(ENGINE, "engine"), retired(ENGINE, compromised=True))
+    made = book(*ENROLLED, retired(ENGINE, compromised=True))
     assert made.admit(rotated(SECOND, ENGINE, "engine")) == (
         "rotates: expected an enrolled key of the same role that is not retired"
     )
 
 
 def test_a_retired_key_is_not_enrolled_again() -> None:
-    made = book(enrolled(ENGINE, "engine"), retired(ENGINE))
+    made = book(*ENROLLED, retired(ENGINE))
     assert (
         made.admit(enrolled(ENGINE, "engine")) == "the key is enrolled already: one key, one role"
+    )
+
+
+def test_a_rotated_log_key_is_retired_by_what_it_sealed_and_seals_no_further() -> None:
+    ring = book(enrolled(LOG, "log"), rotated(LOG_2, LOG, "log"), retired(LOG, 40)).ring
+    assert [key.keyid for key in ring.active("log")] == [LOG_2.keyid]
+    both, new = [LOG.public, LOG_2.public], [LOG_2.public]
+    for size, keys in ((1, both), (40, both), (41, new)):
+        assert [key.public for key in ring.log_keys(size)] == keys
+        assert all((key.name, key.kind) == (LEDGER, 1) for key in ring.log_keys(size))
+
+
+@pytest.mark.parametrize("size", [1, 39, 40, 41, 4000])
+def test_a_retired_log_key_vouches_for_the_end_of_another_as_far_as_it_is_trusted(
+    size: int,
+) -> None:
+    made = book(*ENROLLED, rotated(LOG_2, LOG, "log"), retired(LOG, 40))
+    fault = made.admit(retired(ENGINE, size, checkpoint=sealed(size, LOG)))
+    expected = "checkpoint: expected it signed by a log key that is trusted so far"
+    assert fault == (None if size <= 40 else expected)
+
+
+def test_the_newest_key_of_a_role_comes_first_and_a_retired_one_not_at_all() -> None:
+    made = book(*ENROLLED, rotated(SECOND, ENGINE, "engine"))
+    assert [key.keyid for key in made.ring.active("engine")] == [SECOND.keyid, ENGINE.keyid]
+    assert made.ring.keys[SECOND.keyid].rotates == ENGINE.keyid
+    assert made.admit(retired(SECOND)) is None
+    assert [key.keyid for key in made.ring.active("engine")] == [ENGINE.keyid]
+    assert made.ring.active("authority") == []
+
+
+def test_a_witness_is_known_by_the_name_it_signs_with() -> None:
+    ring = book(enrolled(SECOND, "witness", "witness.example.com")).ring
+    assert ring.witness_keys() == [NoteKey("witness.example.com", SECOND.public, COSIGNATURE)]
+
+
+def test_a_successor_names_where_it_goes_on_from() -> None:
+    made = Book()
+    note = sealed(origin=OLD_ORIGIN)
+    assert made.admit(founded(continues=note), enrolled(LOG_2, "log")) is None
+    assert made.ring.continues is not None
+    assert made.ring.continues.checkpoint == Checkpoint(OLD_ORIGIN, 40, bytes([40]) * 32)
+    assert book().ring.continues is None
+
+
+@pytest.mark.parametrize(
+    ("note", "fault"),
+    [
+        (sealed(), "continues: expected a checkpoint of another origin"),
+        ("", "continues: note: expected a text, an empty line and signature lines"),
+        (
+            sealed(origin=OLD_ORIGIN).replace("\n40\n", "\n0\n"),
+            "continues: checkpoint, size: expected at least 1, found 0",
+        ),
+    ],
+)
+def test_a_successor_of_itself_or_of_nothing_founds_nothing(note: str, fault: str) -> None:
+    made = Book()
+    assert made.admit(founded(continues=note)) == fault
+    assert made.ring.keys == {}
+
+
+@pytest.mark.parametrize("signature", ["whole", "broken"])
+def test_a_successor_has_a_log_key_of_its_own(signature: str) -> None:
+    """One key for both logs would let the lost one be sealed on."""
+    note = sealed(origin=OLD_ORIGIN)
+    if signature == "broken":
+        note = note.replace("\n40\n", "\n41\n")
+    made = Book()
+    assert made.admit(founded(continues=note), enrolled(LOG, "log")) == (
+        "expected a log key other than that of the ledger it continues"
     )
 
 

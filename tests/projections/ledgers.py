@@ -98,7 +98,9 @@ class Book:
     ends: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        founded = LedgerFounded(format=1, nonce="0" * 64, root_key="AAAA", custody="together")
+        founded = LedgerFounded(
+            format=1, nonce="0" * 64, root_key="AAAA", custody="together", continues=None
+        )
         raw = self.record("ledger", founded, NO_PREVIOUS)
         self.store.append([Row("ledger", 1, "LedgerFounded", raw)], [], ledger_version=0)
 
