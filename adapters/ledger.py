@@ -16,29 +16,34 @@ are the domain's; this module knows none. Neither a model nor a workspace is nee
 
 from __future__ import annotations
 
-import base64
 import os
-import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
-from ..domain.errors import CannotCreate, Misuse, VersionConflict
+from ..domain.errors import Misuse
 from ..domain.events import (
     AttemptStarted,
-    KeyEnrolled,
-    LedgerFounded,
     ResolutionRecorded,
     TaskOpened,
 )
 from ..domain.evidence import text_bytes
-from ..domain.keyring import enrolment_bytes
-from ..domain.record import is_origin
-from ..domain.streams import LEDGER, require_id, shorten
+from ..domain.streams import require_id
 from .attempt import Attempt
-from .keys import ROLES, KeyFolder, Passphrase, Signer, no_passphrase
+from .cosigning import Witness
+from .founding import (
+    ask_founding,
+    require_origin,
+    require_predecessor,
+    sign_with,
+    store_founding,
+)
+from .keys import ROLES, KeyFolder, Passphrase, no_passphrase
+from .seal_memory import SealMemory
+from .sealing import Sealed, Sealer
 from .store.port import Store
-from .store.url import JUDGE_LOCK_TIMEOUT_SECONDS, display, found, open_store
+from .store.url import JUDGE_LOCK_TIMEOUT_SECONDS, found, open_store
 from .takeover import take_over
 from .task_log import TaskLog, resolve
 from .writer import Clock, Writer, utc_now
@@ -51,6 +56,7 @@ class Ledger:
     url: str
     store: Store
     writer: Writer
+    keys: Path
 
     @classmethod
     def found(
@@ -60,39 +66,37 @@ class Ledger:
         keys: str | os.PathLike[str],
         origin: str | None = None,
         passphrase: bytes | None = None,
+        continues: bytes | None = None,
         clock: Clock = utc_now,
     ) -> Self:
         """Found a new ledger at `url`, making a key for each role in the folder `keys` unless they are there.
 
         `origin` is its name, best under a domain one owns; without it one is made up. `passphrase` encrypts
-        new keys. Raises `CannotCreate` where a ledger exists, and what the store and the keys raise.
+        new keys. `continues`: the note of the last checkpoint of a ledger that this one succeeds. Raises
+        `CannotCreate` where a ledger exists, and what the store and the keys raise.
         """
-        name = origin if origin is not None else f"causebook.local/{secrets.token_hex(16)}"
-        if not is_origin(name):
-            raise Misuse(
-                f"origin: expected a name without blanks, '+' or controls, found {shorten(name)}",
-                hint="best under a domain you own: audit.example.com/team",
-            )
+        name = require_origin(origin)
         folder = KeyFolder(
             Path(keys), no_passphrase if passphrase is None else lambda _: passphrase
         )
         folder.check()
+        note = None
+        if continues is not None:
+            reused = folder.signer("log").public_key if folder.file_of("log").exists() else None
+            note = require_predecessor(name, continues, reused)
         store = found(url)
         try:
             folder.make(passphrase)
-            writer = Writer(store, _signers(folder), clock, origin=name)
-            _append_founding(writer, folder)
+            signers = {role: folder.signer(role) for role in ROLES}
+            public_keys = {role: signer.public_key for role, signer in signers.items()}
+            request = ask_founding(name, public_keys, clock, apart=False, continues=note)
+            store_founding(store, url, sign_with(request, list(signers.values())))
+            writer = Writer(store, folder.choose, clock)
             writer.load()
-        except VersionConflict:
-            store.close()
-            raise CannotCreate(
-                f"{display(url)}: a ledger was founded here meanwhile",
-                hint="use it, or name another",
-            ) from None
         except BaseException:
             store.close()
             raise
-        return cls(url, store, writer)
+        return cls(url, store, writer, Path(keys))
 
     @classmethod
     def open(
@@ -110,12 +114,12 @@ class Ledger:
         """
         store = open_store(url, lock_timeout_seconds=lock_timeout_seconds)
         try:
-            writer = Writer(store, _signers(KeyFolder(Path(keys), passphrase)), clock)
+            writer = Writer(store, KeyFolder(Path(keys), passphrase).choose, clock)
             writer.load()
         except BaseException:
             store.close()
             raise
-        return cls(url, store, writer)
+        return cls(url, store, writer, Path(keys))
 
     @property
     def origin(self) -> str:
@@ -130,6 +134,24 @@ class Ledger:
         """
         log = TaskLog.load(self.writer, require_id(task, "task"))
         return TaskHandle(self, log, log.agreed_spec(spec))
+
+    @property
+    def sealer(self) -> Sealer:
+        """What seals this ledger, with the log key in the folder of the keys."""
+        return Sealer(self.writer, SealMemory.of(self.keys, self.origin))
+
+    def seal(
+        self,
+        *,
+        witnesses: Sequence[Witness] = (),
+        adopt: bool = False,
+        wait_seconds: float = JUDGE_LOCK_TIMEOUT_SECONDS,
+    ) -> Sealed:
+        """Sign a checkpoint over all records there are: see `Sealer.seal`.
+
+        What is sealed can no longer be cut off or changed without the log key's holder being caught at it.
+        """
+        return self.sealer.seal(witnesses=witnesses, adopt=adopt, wait_seconds=wait_seconds)
 
     def close(self) -> None:
         """Give the connections back."""
@@ -199,49 +221,3 @@ class TaskHandle:
         escalation waits: blockers and errors are resolved by nobody.
         """
         return resolve(self.log, decision, name=name, meaning=meaning, comment=comment)
-
-
-def _signers(folder: KeyFolder) -> _SignerOf:
-    return _SignerOf(folder)
-
-
-@dataclass(frozen=True)
-class _SignerOf:
-    folder: KeyFolder
-
-    def __call__(self, role: str) -> Signer:
-        for known in ROLES:
-            if known == role:
-                return self.folder.signer(known)
-        raise Misuse(f"role: expected one of {', '.join(ROLES)}, found {shorten(role)}")
-
-
-def _append_founding(writer: Writer, folder: KeyFolder) -> None:
-    nonce = secrets.token_hex(32)
-    batch = writer.batch()
-    root = writer.signer("root")
-    batch.add(
-        LEDGER,
-        LedgerFounded(format=1, nonce=nonce, root_key=root.public_key, custody="together"),
-    )
-    for role in ROLES:
-        if role == "root":
-            continue
-        signer = writer.signer(role)
-        message = enrolment_bytes(writer.origin, nonce, role, role, signer.public_key)
-        batch.add(
-            LEDGER,
-            KeyEnrolled(
-                role=role,
-                name=role,
-                public_key=signer.public_key,
-                possession=_base64(signer.sign(message)),
-                rotates=None,
-                handover=None,
-            ),
-        )
-    batch.commit()
-
-
-def _base64(signature: bytes) -> str:
-    return base64.b64encode(signature).decode()

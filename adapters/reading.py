@@ -15,7 +15,7 @@ from ..domain.events import Event, event_from
 from ..domain.evidence import SALT_BYTES
 from ..domain.limits import EVIDENCE_BYTES_MAX
 from ..domain.record import Record, parse
-from .store.port import EvidenceRow, Row
+from .store.port import CheckpointRow, EvidenceRow, Position, Row, TileRow
 
 _CHUNK_BYTES: Final = 1024 * 1024
 
@@ -63,6 +63,30 @@ class Source(Protocol):
 
     def evidence_commitments(self) -> Iterator[tuple[str, str]]:
         """(commitment, task) of every evidence row."""
+        ...
+
+    def position(self, projection: str) -> Position | None:
+        """How far a projection, or the tree, has come."""
+        ...
+
+    def tile(self, level: int, number: int) -> TileRow | None:
+        """One tile of the tree, as it is stored."""
+        ...
+
+    def tiles(self) -> Iterator[TileRow]:
+        """Every tile, by level and number."""
+        ...
+
+    def tree_size(self) -> int:
+        """How many leaves the stored tiles reach to."""
+        ...
+
+    def checkpoint(self, size: int | None = None) -> CheckpointRow | None:
+        """The checkpoint of that size; without one, the newest."""
+        ...
+
+    def checkpoints(self) -> Sequence[CheckpointRow]:
+        """All checkpoints, by size."""
         ...
 
 

@@ -137,12 +137,22 @@ def login_url(postgres_database: str) -> str:
     return postgres_url(unquote(host), name, user=LOGIN_USER, password=LOGIN_PASSWORD)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_state_of_the_user_s(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What fixtures of many tests verify is pinned nowhere near the user's own pins either."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CAUSEBOOK_STATE", str(tmp_path_factory.mktemp("state-of-fixtures")))
+        yield
+
+
 @pytest.fixture(autouse=True)
-def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A state folder of the test's own: what it verifies is pinned there, and nowhere near its user's."""
     folder = tmp_path_factory.mktemp("state")
-    monkeypatch.setenv("CAUSEBOOK_STATE", str(folder))
-    return folder
+    # Not the test's own monkeypatch: asked for here, it would be undone after the databases are dropped.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CAUSEBOOK_STATE", str(folder))
+        yield folder
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,16 +8,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from causebook.adapters.store.port import (
+    TREE,
+    Addition,
+    CheckpointRow,
     EvidenceRow,
     LedgerMoved,
     Position,
     ProjectionRow,
     Row,
+    TileRow,
 )
-from causebook.adapters.store.shared import check_lock_name, projector_lock_name
+from causebook.adapters.store.shared import (
+    check_lock_name,
+    projector_lock_name,
+    sealed_already,
+    tree_moved,
+    tree_size,
+)
 from causebook.domain.errors import Busy, IOFailure, StoreUnavailable, VersionConflict
 
 
@@ -42,6 +52,8 @@ class MemoryStore:
         self.locks: dict[str, MemoryLock] = {}
         self.views: dict[str, dict[str, bytes]] = {}
         self.positions: dict[str, Position] = {}
+        self.tree: dict[tuple[int, int], TileRow] = {}
+        self.sealed: dict[int, CheckpointRow] = {}
         self.closed = False
         self._gap = gap
         self._next_id = 1
@@ -135,6 +147,60 @@ class MemoryStore:
     def projector(self, projection: str) -> AbstractContextManager[None]:
         return self._hold(projection)
 
+    def tile(self, level: int, number: int) -> TileRow | None:
+        with self._open():
+            return self.tree.get((level, number))
+
+    def tree_size(self) -> int:
+        with self._open():
+            last = max(
+                (tile for tile in self.tree.values() if not tile.level), default=None, key=_place
+            )
+            return tree_size(None if last is None else (last.number, len(last.hashes)))
+
+    def seal(
+        self,
+        tiles: Iterable[TileRow],
+        *,
+        was: Position | None,
+        now: Position,
+        checkpoint: tuple[int, bytes] | None = None,
+    ) -> None:
+        with self._open():
+            found = self.positions.get(TREE)
+            if found != was:
+                raise tree_moved("memory", was, found)
+            if checkpoint is not None:
+                size, note = checkpoint
+                stored = self.sealed.get(size)
+                if (stored is None or stored.note != note) and size <= max(self.sealed, default=0):
+                    raise sealed_already("memory", size)
+                self.sealed.setdefault(size, CheckpointRow(size, note))
+            self.tree |= {_place(tile): tile for tile in tiles}
+            self.positions[TREE] = now
+
+    def drop_tree(self) -> None:
+        with self._open():
+            self.tree.clear()
+            self.positions.pop(TREE, None)
+
+    def checkpoint(self, size: int | None = None) -> CheckpointRow | None:
+        with self._open():
+            return self.sealed.get(max(self.sealed, default=0) if size is None else size)
+
+    def checkpoints(self) -> list[CheckpointRow]:
+        with self._open():
+            return [self.sealed[size] for size in sorted(self.sealed)]
+
+    def add_to_checkpoint(self, size: int, kind: Addition, body: bytes) -> None:
+        with self._open():
+            row = self.sealed[size]
+            if kind == "cosignature":
+                row = replace(row, cosignatures=tuple(sorted({*row.cosignatures, body})))
+            else:
+                row = replace(row, timestamps=tuple(sorted({*row.timestamps, body})))
+            self.sealed[size] = row
+
     def close(self) -> None:
         self.closed = True
 
@@ -164,3 +230,7 @@ class MemoryStore:
             raise StoreUnavailable("the store is closed")
         with self._mutex:
             yield
+
+
+def _place(tile: TileRow) -> tuple[int, int]:
+    return tile.level, tile.number

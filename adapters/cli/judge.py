@@ -18,6 +18,7 @@ from ..ledger import TaskHandle
 from ..panel import Panel
 from ..takeover import take_over, taken
 from .case import Call, Case, read_case
+from .judge_seals import Seals
 from .progress import Progress
 from .reading import at_ledger
 from .terminal import err, json_page, out, warn
@@ -42,12 +43,20 @@ def judge(
     `ReaderGone` is raised, since the answer reached nobody.
     """
     case = read_case(call, url, keys)
-    with _told_to_stop(), open_ledger(url, keys, passphrase_file, lock_timeout) as ledger:
+    with (
+        _told_to_stop(),
+        open_ledger(url, keys, passphrase_file, lock_timeout, ask_once=True) as ledger,
+    ):
         page = err() if as_json else out()
+        ledger.writer.signer(
+            "engine"
+        )  # nothing is asked of the log's key where this one is not at hand
+        seals = Seals(ledger, lock_timeout)
+        seals.check()
         task = ledger.task(case.task, spec=case.spec)
         attempt = attempt_to_judge(task, call.attempt, case.phase)
         try:
-            panel = attempt.convene(
+            with attempt.convene(
                 case.phase,
                 case.protocol.policy,
                 case.protocol.judges,
@@ -55,15 +64,17 @@ def judge(
                 base=case.base,
                 root=str(case.workspace.root),
                 workspace=case.facts,
-            )
-            progress = Progress(page, panel.convened)
-            decided = _hear(panel, case, progress)
+            ) as panel:
+                progress = Progress(page, panel.convened)
+                decided = _hear(panel, case, progress, seals)
         finally:
             bring_up_to_date(ledger)
+            seals.seal()
         raw = None if task.log.state.halted is None else task.log.state.halted.raw_halt_type
     try:
         if progress.failed is not None:
             raise progress.failed
+        _tell_of_seals(seals, as_json=as_json)
         _tell(call.task, url, decided, raw, as_json=as_json)
     except IOFailure as error:
         raise IOFailure(
@@ -100,8 +111,9 @@ def _told_to_stop() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _hear(panel: Panel, case: Case, progress: Progress) -> PanelDecided:
+def _hear(panel: Panel, case: Case, progress: Progress, seals: Seals) -> PanelDecided:
     try:
+        seals.seal()
         progress.begin(case.task)
         return hear_panel(panel, case.models, case.workspace, progress.turn)
     except KeyboardInterrupt:
@@ -112,6 +124,13 @@ def _hear(panel: Panel, case: Case, progress: Progress) -> PanelDecided:
             "closed as interrupted",
             hint=f"causebook why {case.task}",
         ) from None
+
+
+def _tell_of_seals(seals: Seals, *, as_json: bool) -> None:
+    if seals.missing and as_json:
+        warn(f"not sealed: {seals.missing}")
+    elif seals.missing:
+        out().paragraph(("not sealed:", "warn"), seals.missing, hang=2)
 
 
 def _tell(task: str, url: str, decided: PanelDecided, raw: str | None, *, as_json: bool) -> None:

@@ -1,26 +1,33 @@
-"""`causebook rebuild`: the projections, made anew beside the live ones."""
+"""`causebook rebuild`: the projections and the tree, made anew."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from ...domain.encoding import base64_text
 from ...projections.catalogue import PROJECTIONS
+from ..audit import together
 from ..findings import DIFFERS, INTACT, counted
 from ..projector import Difference, Progress, digest_of
 from ..projector import rebuild as rebuild_store
+from ..store.port import TREE
 from ..store.url import display, open_store
-from .findings import FINDINGS_SHOWN_MAX, said, together
-from .terminal import err, json_page, out
+from ..tree_writing import rebuild as rebuild_tree
+from .findings import FINDINGS_SHOWN_MAX, said
+from .terminal import err, json_page, out, short
 
 
 def rebuild(url: str, lock_timeout: float, *, as_json: bool) -> int:
     """Make the projections anew; 0, or 23 where the old ones differed from the events."""
     store = open_store(url, lock_timeout_seconds=lock_timeout)
     try:
-        had = any(store.position(projection.name) is not None for projection in PROJECTIONS)
+        names = [*(projection.name for projection in PROJECTIONS), TREE]
+        had = any(store.position(name) is not None for name in names)
         with _bar() as progress:
             differences = rebuild_store(store, progress=progress)
+        tree = rebuild_tree(store)
+        differences += tree.differences
         digests = {p.name: digest_of(store.projected(p.name)) for p in PROJECTIONS}
         rows = {p.name: sum(1 for _ in store.projected(p.name)) for p in PROJECTIONS}
     finally:
@@ -40,16 +47,16 @@ def rebuild(url: str, lock_timeout: float, *, as_json: bool) -> int:
                 }
                 for p in PROJECTIONS
             ],
+            "tree": {
+                "size": tree.size,
+                "root": None if tree.root is None else base64_text(tree.root),
+            },
             "differences": [_document(difference) for difference in differences],
         }
         page.raw(json_page(document))
         return code
     if differences:
-        rows_named = sum(1 for difference in differences if difference.key)
-        # As of a record that is not there any more, no row can be compared.
-        whole = counted(len(differences), "projection")
-        differed = counted(rows_named, "row") if rows_named else whole
-        page.line((f"rebuilt; {differed} differed from the events", "bad"))
+        page.line((f"rebuilt; {_differed(differences)} differed from the events", "bad"))
     else:
         page.line(
             ("rebuilt, equal to what was there" if had else "made; there was none yet", "good")
@@ -57,7 +64,9 @@ def rebuild(url: str, lock_timeout: float, *, as_json: bool) -> int:
     page.blank()
     widest = max(len(name) for name in rows)
     for name, number in rows.items():
-        page.line(f"  {name:<{widest}}  {counted(number, 'row'):>12}")
+        page.line(f"  {name:<{widest}}  {counted(number, 'row'):>14}")
+    shown_root = "" if tree.root is None else f"  root {short(tree.root.hex())}"
+    page.line(f"  {TREE:<{widest}}  {counted(tree.size, 'record'):>14}{shown_root}")
     shown = together(differences)
     for difference in shown[:FINDINGS_SHOWN_MAX]:
         page.blank()
@@ -67,6 +76,15 @@ def rebuild(url: str, lock_timeout: float, *, as_json: bool) -> int:
         page.blank()
         page.line(f"  and {len(shown) - FINDINGS_SHOWN_MAX:,} more: --json lists them")
     return code
+
+
+def _differed(differences: Sequence[Difference]) -> str:
+    viewed = [difference for difference in differences if difference.projection != TREE]
+    rows_named = sum(1 for difference in viewed if difference.key)
+    # As of a record that is not there any more, no row can be compared.
+    whole = counted(len(viewed), "projection")
+    said = [counted(rows_named, "row") if rows_named else whole] if viewed else []
+    return " and ".join([*said, *(["the tree"] if len(viewed) < len(differences) else [])])
 
 
 def _document(difference: Difference) -> dict[str, str]:

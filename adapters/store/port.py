@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 
 class Row(NamedTuple):
@@ -51,6 +51,40 @@ class Position:
     version: int
     row_id: int
     digest: str
+
+
+@dataclass(frozen=True)
+class TileRow:
+    """One tile of the tree: up to 256 hashes of one level, 32 bytes each, from the left.
+
+    `row_ids` is, at level 0, the row id of each leaf's record, 8 bytes each, big-endian and signed, so that
+    an index leads to its record; empty above.
+    """
+
+    level: int
+    number: int
+    hashes: bytes
+    row_ids: bytes
+
+
+@dataclass(frozen=True)
+class CheckpointRow:
+    """A checkpoint, as its log key signed it, and what others added since, each by its bytes in order.
+
+    `cosignatures` are signature lines of witnesses, each with its LF; `timestamps` are RFC 3161 tokens, DER.
+    """
+
+    size: int
+    note: bytes
+    cosignatures: tuple[bytes, ...] = ()
+    timestamps: tuple[bytes, ...] = ()
+
+
+Addition = Literal["cosignature", "timestamp"]
+"""What can be added to a checkpoint."""
+
+TREE: Final = "tree"
+"""The name of the tree among the projections: of its position, and of the right to write it."""
 
 
 class LedgerMoved(Exception):
@@ -140,6 +174,47 @@ class Store(Protocol):
 
     def projector(self, projection: str) -> AbstractContextManager[None]:
         """Hold the right to write a projection. Raises `Busy` where another holds it."""
+        ...
+
+    def tile(self, level: int, number: int) -> TileRow | None: ...
+
+    def tree_size(self) -> int:
+        """How many leaves the stored tiles reach to; 0 where there are none."""
+        ...
+
+    def seal(
+        self,
+        tiles: Iterable[TileRow],
+        *,
+        was: Position | None,
+        now: Position,
+        checkpoint: tuple[int, bytes] | None = None,
+    ) -> None:
+        """Write tiles, the tree's position and a checkpoint (size, note) in one transaction.
+
+        Durable on return. Raises `Busy` where the tree's position is not `was`, or where another checkpoint
+        of this size, or one of a larger size, is stored: what is there stays. The very same checkpoint may be
+        stored again.
+        """
+        ...
+
+    def drop_tree(self) -> None:
+        """Delete all tiles and the tree's position, in one transaction. Checkpoints stay."""
+        ...
+
+    def checkpoint(self, size: int | None = None) -> CheckpointRow | None:
+        """The checkpoint of that size; without one, the newest."""
+        ...
+
+    def checkpoints(self) -> list[CheckpointRow]:
+        """All checkpoints, by size."""
+        ...
+
+    def add_to_checkpoint(self, size: int, kind: Addition, body: bytes) -> None:
+        """Keep what was added to a stored checkpoint; once, however often it is added.
+
+        The store's triggers refuse to change or to delete a checkpoint and what was added to it.
+        """
         ...
 
     def close(self) -> None: ...

@@ -31,6 +31,7 @@ from .postgres_server import (
     require_ledger,
     translate,
 )
+from .postgres_tree import POSITION, PUT_POSITION, PostgresTree, lock_projection
 from .shared import (
     FORMAT_VERSION,
     already_there,
@@ -55,14 +56,6 @@ _ROWS: LiteralString = (
 )
 _STREAMS: LiteralString = (
     "SELECT DISTINCT originator_id FROM causebook.stored_events WHERE originator_id >= %s"
-)
-_POSITION: LiteralString = (
-    "SELECT version, row_id, digest FROM causebook.projection_positions WHERE projection = %s"
-)
-_PUT_POSITION: LiteralString = (
-    "INSERT INTO causebook.projection_positions (projection, version, row_id, digest)"
-    " VALUES (%s, %s, %s, %s) ON CONFLICT (projection) DO UPDATE SET"
-    " version = EXCLUDED.version, row_id = EXCLUDED.row_id, digest = EXCLUDED.digest"
 )
 _PUT_ROW: LiteralString = (
     "INSERT INTO causebook.projection_rows (projection, key, value) VALUES (%s, %s, %s)"
@@ -92,7 +85,7 @@ class AdvisoryLock:
             self._connection.close()
 
 
-class PostgresStore:
+class PostgresStore(PostgresTree):
     """The port `Store` over a PostgreSQL database. Safe for threads; not for use after a fork."""
 
     def __init__(self, location: PostgresLocation, *, lock_timeout_seconds: float) -> None:
@@ -227,7 +220,7 @@ class PostgresStore:
         return None
 
     def position(self, projection: str) -> Position | None:
-        found = self._select(_POSITION, (projection,))
+        found = self._select(POSITION, (projection,))
         return position_of(*found[0]) if found else None
 
     def projected(self, projection: str, key: str | None = None) -> Iterator[ProjectionRow]:
@@ -242,8 +235,8 @@ class PostgresStore:
         self, projection: str, rows: Iterable[ProjectionRow], *, was: Position | None, now: Position
     ) -> None:
         with self._write() as cursor:
-            self._lock_projection(cursor, projection)
-            found = cursor.execute(_POSITION, (projection,)).fetchone()
+            lock_projection(cursor, projection)
+            found = cursor.execute(POSITION, (projection,)).fetchone()
             if found != (None if was is None else (was.version, was.row_id, was.digest)):
                 raise Busy(
                     f"{self._location.shown}: projection {projection!r}:"
@@ -256,17 +249,11 @@ class PostgresStore:
         self, projection: str, rows: Iterable[ProjectionRow], *, now: Position
     ) -> None:
         with self._write() as cursor:
-            self._lock_projection(cursor, projection)
+            lock_projection(cursor, projection)
             cursor.execute(
                 "DELETE FROM causebook.projection_rows WHERE projection = %s", (projection,)
             )
             _write_rows(cursor, projection, rows, now)
-
-    @staticmethod
-    def _lock_projection(cursor: psycopg.Cursor[tuple[Any, ...]], projection: str) -> None:
-        # For the time of the transaction; FOR UPDATE cannot lock a position that is not there yet.
-        key = advisory_key("write/" + projector_lock_name(projection))
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
 
     def projector(self, projection: str) -> AbstractContextManager[None]:
         return self._hold_projector(projection)
@@ -306,7 +293,7 @@ def _write_rows(
             cursor.execute(_DROP_ROW, (projection, row.key))
         else:
             cursor.execute(_PUT_ROW, (projection, row.key, row.value))
-    cursor.execute(_PUT_POSITION, (projection, now.version, now.row_id, now.digest))
+    cursor.execute(PUT_POSITION, (projection, now.version, now.row_id, now.digest))
 
 
 def open_postgres(location: PostgresLocation, *, lock_timeout_seconds: float) -> Store:

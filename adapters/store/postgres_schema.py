@@ -27,6 +27,9 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "row_id": "bigint",
         "digest": "text",
     },
+    "tree_tiles": {"level": "bigint", "number": "bigint", "hashes": "bytea", "row_ids": "bytea"},
+    "checkpoints": {"size": "bigint", "note": "bytea"},
+    "checkpoint_additions": {"size": "bigint", "kind": "text", "body": "bytea"},
     "causebook_format": {"version": "bigint"},
 }
 """The tables, and the type of each of their columns."""
@@ -115,6 +118,55 @@ SCHEMA: tuple[LiteralString, ...] = (
         projection text COLLATE "C" PRIMARY KEY,
         version bigint NOT NULL, row_id bigint NOT NULL, digest text NOT NULL
     )
+    """,
+    """
+    CREATE TABLE causebook.tree_tiles (
+        level bigint, number bigint, hashes bytea NOT NULL, row_ids bytea NOT NULL,
+        PRIMARY KEY (level, number)
+    )
+    """,
+    # Hashes cannot be compressed.
+    "ALTER TABLE causebook.tree_tiles ALTER COLUMN hashes SET STORAGE EXTERNAL",
+    """
+    CREATE TABLE causebook.checkpoints (
+        size bigint PRIMARY KEY CHECK (size > 0), note bytea NOT NULL
+    )
+    """,
+    # A log grows: so a size is taken once.
+    """
+    CREATE FUNCTION causebook.check_checkpoint() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NEW.size <= (SELECT max(size) FROM causebook.checkpoints) THEN
+            RAISE EXCEPTION 'a checkpoint is larger than those before it'
+                USING ERRCODE = 'integrity_constraint_violation';
+        END IF;
+        RETURN NEW;
+    END $$
+    """,
+    """
+    CREATE TRIGGER checkpoints_next BEFORE INSERT ON causebook.checkpoints
+    FOR EACH ROW EXECUTE FUNCTION causebook.check_checkpoint()
+    """,
+    """
+    CREATE TRIGGER checkpoints_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON causebook.checkpoints
+    FOR EACH STATEMENT EXECUTE FUNCTION causebook.refuse()
+    """,
+    """
+    CREATE TABLE causebook.checkpoint_additions (
+        size bigint NOT NULL REFERENCES causebook.checkpoints,
+        kind text COLLATE "C" NOT NULL CHECK (kind IN ('cosignature', 'timestamp')),
+        body bytea NOT NULL
+    )
+    """,
+    # By its hash: a timestamp is longer than an index takes.
+    """
+    CREATE UNIQUE INDEX checkpoint_additions_once
+    ON causebook.checkpoint_additions (size, kind, sha256(body))
+    """,
+    """
+    CREATE TRIGGER checkpoint_additions_kept
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON causebook.checkpoint_additions
+    FOR EACH STATEMENT EXECUTE FUNCTION causebook.refuse()
     """,
     "CREATE TABLE causebook.causebook_format (version bigint NOT NULL)",
 )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 
-from ...domain.errors import BadData, IOFailure, VersionConflict
-from .port import Position, ProjectionRow, Row
+from ...domain.errors import BadData, Busy, IOFailure, VersionConflict
+from .port import CheckpointRow, Position, ProjectionRow, Row
 
 FORMAT_VERSION = 1
 LEDGER = "ledger"
 NO_LEDGER_HINT = "--ledger URL or CAUSEBOOK_LEDGER names another; causebook init makes one"
 
+_TILE_WIDTH, _HASH_BYTES = 256, 32
 _LOCK_NAME = re.compile(r"[0-9a-f]{32}\Z")
 
 
@@ -58,6 +60,43 @@ def projection_row(key: object, value: object) -> ProjectionRow:
         name if isinstance(key, str) else f"a {type(key).__name__}: {name}",
         value if isinstance(value, bytes) else f"a {type(value).__name__}".encode(),
     )
+
+
+def tree_moved(shown: str, was: Position | None, found: object) -> Busy:
+    """The refusal of a write to the tree that another has written to meanwhile."""
+    return Busy(
+        f"{shown}: the tree: expected position {was}, found {found}",
+        hint="another seal was first: run it again",
+    )
+
+
+def sealed_already(shown: str, size: int) -> Busy:
+    """The refusal of a second checkpoint of one size, or of one that is not larger than the newest."""
+    return Busy(
+        f"{shown}: expected to seal {size} records, found another checkpoint of as many or of more",
+        hint="another seal was first: run it again",
+    )
+
+
+def tree_size(last: tuple[object, ...] | None) -> int:
+    """How many leaves the last tile of level 0 (number, bytes of its hashes) reaches to."""
+    match last:
+        case (int(number), int(length)) if number >= 0:
+            return number * _TILE_WIDTH + length // _HASH_BYTES
+    return 0
+
+
+def checkpoint_rows(
+    found: Iterable[tuple[int, bytes, str | None, bytes | None]],
+) -> Iterator[CheckpointRow]:
+    """Checkpoints from rows of (size, note, kind, body), by size: one row for each addition, or one."""
+    for (size, note), rows in groupby(found, key=lambda row: row[:2]):
+        added: dict[str | None, list[bytes]] = {}
+        for _, _, kind, body in rows:
+            added.setdefault(kind, []).append(body or b"")
+        yield CheckpointRow(
+            size, note, tuple(added.get("cosignature", ())), tuple(added.get("timestamp", ()))
+        )
 
 
 def prefix_end(prefix: str) -> str | None:

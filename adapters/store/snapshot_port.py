@@ -12,13 +12,18 @@ from types import TracebackType
 from typing import Any, LiteralString, Self
 
 from ...domain.limits import EVIDENCE_BYTES_MAX
-from .port import EvidenceRow, Position, ProjectionRow, Row
-from .shared import position_of, prefix_end, projection_row
+from .port import CheckpointRow, EvidenceRow, Position, ProjectionRow, Row, TileRow
+from .shared import checkpoint_rows, position_of, prefix_end, projection_row, tree_size
 
 ANOMALIES_MAX = 1000
 BATCH_ROWS = 2000
 _BODY_BYTES_MAX = EVIDENCE_BYTES_MAX + 2**20
 """Of evidence as it is packed: what cannot be packed grows by less than that."""
+_TILE_BYTES_MAX = 256 * 32
+_SEALED_BYTES_MAX = 2**16
+"""Of a checkpoint's note, or of one addition to it."""
+_ADDITIONS_MAX = 1000
+"""How many additions to one checkpoint are read."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,83 @@ class Snapshot(ABC):
         else:
             found = self._select(f"{query} AND key = ?", (projection, key))
         return (projection_row(*row) for row in found)
+
+    def tile(self, level: int, number: int) -> TileRow | None:
+        return next(self._tiles(" WHERE level = ? AND number = ?", (level, number)), None)
+
+    def tiles(self) -> Iterator[TileRow]:
+        """Every tile of the tree, by level and number, streamed."""
+        return self._tiles(" ORDER BY level, number")
+
+    def tree_size(self) -> int:
+        """How many leaves the stored tiles reach to; 0 where there are none."""
+        query = "SELECT number, length(hashes) FROM tree_tiles WHERE level = 0"
+        return tree_size(next(self._select(f"{query} ORDER BY number DESC LIMIT 1"), None))
+
+    def _tiles(
+        self, which: LiteralString, parameters: tuple[object, ...] = ()
+    ) -> Iterator[TileRow]:
+        # What is too long is no tile: it is not fetched.
+        query = (
+            "SELECT level, number, CASE WHEN length(hashes) <= ? THEN hashes END,"
+            " CASE WHEN length(row_ids) <= ? THEN row_ids END FROM tree_tiles"
+        )
+        limits = (_TILE_BYTES_MAX, _TILE_BYTES_MAX)
+        found = self._select(query + which, limits + parameters, batch=64)
+        for level, number, hashes, row_ids in found:
+            where = f"tile {level}/{number}"
+            yield TileRow(
+                self._int(f"{where}: level", level),
+                self._int(f"{where}: number", number),
+                self._bytes(f"{where}: hashes", hashes),
+                self._bytes(f"{where}: row_ids", row_ids),
+            )
+
+    def checkpoint(self, size: int | None = None) -> CheckpointRow | None:
+        """The checkpoint of that size; without one, the newest."""
+        if size is None:
+            found = self._checkpoints(" WHERE c.size = (SELECT max(size) FROM checkpoints)")
+        else:
+            found = self._checkpoints(" WHERE c.size = ?", (size,))
+        return next(found, None)
+
+    def checkpoints(self) -> list[CheckpointRow]:
+        """All checkpoints, by size."""
+        return list(self._checkpoints(""))
+
+    def _checkpoints(
+        self, which: LiteralString, parameters: tuple[object, ...] = ()
+    ) -> Iterator[CheckpointRow]:
+        query = (
+            "SELECT c.size, CASE WHEN length(c.note) <= ? THEN c.note END, a.kind,"
+            " CASE WHEN length(a.body) <= ? THEN a.body END FROM checkpoints AS c"
+            " LEFT JOIN checkpoint_additions AS a ON a.size = c.size"
+        )
+        limits = (_SEALED_BYTES_MAX, _SEALED_BYTES_MAX)
+        found = self._select(
+            f"{query}{which} ORDER BY c.size, a.kind, a.body", limits + parameters, batch=64
+        )
+        return checkpoint_rows(self._sealed(found))
+
+    def _sealed(
+        self, found: Iterator[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, bytes, str | None, bytes | None]]:
+        """Rows of checkpoints and additions, of the types they should have; so many additions, no more."""
+        newest, note, additions = None, b"", 0
+        for size, signed, kind, body in found:
+            where = f"checkpoint {size}"
+            if size != newest:
+                newest, additions = size, 0
+                note = self._bytes(f"{where}: note", signed)
+            number = self._int(f"{where}: size", size)
+            if kind is None:
+                yield number, note, None, None
+            elif additions < _ADDITIONS_MAX:
+                addition = self._bytes(f"{where}: an addition", body)
+                yield number, note, self._text(f"{where}: kind", kind), addition
+            elif additions == _ADDITIONS_MAX:
+                self._anomaly(f"{where}: expected at most {_ADDITIONS_MAX} additions")
+            additions += 1
 
     def inventory(self) -> Inventory:
         query = "SELECT projection, count(*) FROM projection_rows GROUP BY projection ORDER BY 1"

@@ -1,6 +1,7 @@
 """The store in a SQLite file: the default, for one host.
 
-Connections and the append are in `sqlite_recorder.py`, the schema is in `sqlite_file.py`.
+Connections and the append are in `sqlite_recorder.py`, the tree and its checkpoints in `sqlite_tree.py`, the
+schema is in `sqlite_file.py`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from .sqlite_file import (
     translate,
 )
 from .sqlite_recorder import NEWEST, LedgerDatastore, LedgerFactory, LedgerRecorder
+from .sqlite_tree import POSITION, PUT_POSITION, SQLiteTree
 
 _STREAM = (
     "SELECT originator_id, originator_version, topic, state FROM stored_events"
@@ -48,11 +50,9 @@ _ROWS = (
     "SELECT rowid, originator_id, originator_version, topic, state FROM stored_events"
     " WHERE rowid > ? ORDER BY rowid LIMIT ?"
 )
-_POSITION = "SELECT version, row_id, digest FROM projection_positions WHERE projection = ?"
-_PUT_POSITION = "INSERT OR REPLACE INTO projection_positions VALUES (?, ?, ?, ?)"
 
 
-class SQLiteStore:
+class SQLiteStore(SQLiteTree):
     """The port `Store` over a SQLite file. Safe for threads; not for use after a fork."""
 
     def __init__(self, location: SQLiteLocation, *, lock_timeout_seconds: float) -> None:
@@ -152,7 +152,7 @@ class SQLiteStore:
         return try_file_lock(self._location.path, check_lock_name(name))
 
     def position(self, projection: str) -> Position | None:
-        found = self._select(_POSITION, (projection,))
+        found = self._select(POSITION, (projection,))
         return position_of(*found[0]) if found else None
 
     def projected(self, projection: str, key: str | None = None) -> Iterator[ProjectionRow]:
@@ -167,7 +167,7 @@ class SQLiteStore:
         self, projection: str, rows: Iterable[ProjectionRow], *, was: Position | None, now: Position
     ) -> None:
         with self._data.errors(), self._data.write() as cursor:
-            found = cursor.execute(_POSITION, (projection,)).fetchone()
+            found = cursor.execute(POSITION, (projection,)).fetchone()
             if found != (None if was is None else (was.version, was.row_id, was.digest)):
                 raise Busy(
                     f"{self._location.shown}: projection {projection!r}:"
@@ -211,7 +211,7 @@ def _write_rows(
         else:
             statement = "INSERT OR REPLACE INTO projection_rows VALUES (?, ?, ?)"
             cursor.execute(statement, (projection, row.key, row.value))
-    cursor.execute(_PUT_POSITION, (projection, now.version, now.row_id, now.digest))
+    cursor.execute(PUT_POSITION, (projection, now.version, now.row_id, now.digest))
 
 
 def open_sqlite(location: SQLiteLocation, *, lock_timeout_seconds: float) -> SQLiteStore:

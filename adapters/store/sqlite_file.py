@@ -88,6 +88,55 @@ SCHEMA = (
         version INTEGER NOT NULL, row_id INTEGER NOT NULL, digest TEXT NOT NULL
     ) WITHOUT ROWID
     """,
+    """
+    CREATE TABLE tree_tiles (
+        level INTEGER NOT NULL, number INTEGER NOT NULL, hashes BLOB NOT NULL, row_ids BLOB NOT NULL,
+        PRIMARY KEY (level, number)
+    )
+    """,
+    """
+    CREATE TABLE checkpoints (
+        size INTEGER PRIMARY KEY CHECK (size > 0),
+        note BLOB NOT NULL CHECK (typeof(note) = 'blob')
+    )
+    """,
+    # A log grows: so a size is taken once, and REPLACE is refused before it deletes.
+    """
+    CREATE TRIGGER checkpoints_next BEFORE INSERT ON checkpoints
+    WHEN NEW.size <= (SELECT max(size) FROM checkpoints)
+    BEGIN SELECT raise(ABORT, 'a checkpoint is larger than those before it'); END
+    """,
+    """
+    CREATE TRIGGER checkpoints_update BEFORE UPDATE ON checkpoints
+    BEGIN SELECT raise(ABORT, 'a checkpoint is never changed'); END
+    """,
+    """
+    CREATE TRIGGER checkpoints_delete BEFORE DELETE ON checkpoints
+    BEGIN SELECT raise(ABORT, 'a checkpoint is never deleted'); END
+    """,
+    """
+    CREATE TABLE checkpoint_additions (
+        size INTEGER NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('cosignature', 'timestamp')),
+        body BLOB NOT NULL CHECK (typeof(body) = 'blob'),
+        PRIMARY KEY (size, kind, body)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TRIGGER checkpoint_additions_kept BEFORE INSERT ON checkpoint_additions
+    WHEN NOT EXISTS (SELECT 1 FROM checkpoints WHERE size = NEW.size) OR EXISTS (
+        SELECT 1 FROM checkpoint_additions WHERE size = NEW.size AND kind = NEW.kind AND body = NEW.body
+    )
+    BEGIN SELECT raise(ABORT, 'no such checkpoint, or added already'); END
+    """,
+    """
+    CREATE TRIGGER checkpoint_additions_update BEFORE UPDATE ON checkpoint_additions
+    BEGIN SELECT raise(ABORT, 'what was added to a checkpoint is never changed'); END
+    """,
+    """
+    CREATE TRIGGER checkpoint_additions_delete BEFORE DELETE ON checkpoint_additions
+    BEGIN SELECT raise(ABORT, 'what was added to a checkpoint is never deleted'); END
+    """,
     "CREATE TABLE causebook_format (version INTEGER NOT NULL)",
 )
 INSERT_FORMAT = "INSERT INTO causebook_format VALUES (?)"

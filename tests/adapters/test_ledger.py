@@ -684,8 +684,10 @@ def test_a_task_event_that_could_not_be_stored_leaves_the_handle_as_the_ledger_i
 def enrol(ledger: Ledger, name: str) -> None:
     """Enrol another engine key, whose private half is thrown away."""
     signer = KeySigner.of(Ed25519PrivateKey.generate())
-    nonce = ledger.writer.keyring.nonce
-    message = enrolment_bytes(ledger.origin, nonce, "engine", name, signer.public_key)
+    keyring = ledger.writer.keyring
+    message = enrolment_bytes(
+        ledger.origin, keyring.nonce, keyring.root_key, "engine", name, signer.public_key
+    )
     batch = ledger.writer.batch()
     batch.add(
         LEDGER,
@@ -702,12 +704,18 @@ def enrol(ledger: Ledger, name: str) -> None:
     ledger.writer.load()
 
 
-def retire(ledger: Ledger, keyid: str, size: int) -> None:
-    batch = ledger.writer.batch()
-    batch.add(
-        LEDGER,
-        KeyRetired(keyid=keyid, compromised=False, reason="worn out", size=size, checkpoint="…"),
+def retire(ledger: Ledger, keyid: str) -> None:
+    """End a key, trusted in all that is recorded now."""
+    sealed = ledger.seal().checkpoint
+    event = KeyRetired(
+        keyid=keyid,
+        compromised=False,
+        reason="worn out",
+        size=sealed.checkpoint.size,
+        checkpoint=sealed.note.raw.decode(),
     )
+    batch = ledger.writer.batch()
+    batch.add(LEDGER, event)
     batch.commit()
 
 
@@ -739,7 +747,7 @@ def test_a_key_retired_meanwhile_signs_nothing_more(home: Home) -> None:
         for read in seat.respond(hear[0]):
             seat.answer(file_of_80_lines(read.tool, read.arguments))
         keyid = ledger.writer.signer("engine").keyid
-        retire(other, keyid, size=len(home.rows()))
+        retire(other, keyid)
         rows = home.rows()
         with pytest.raises(Denied, match=f"key {keyid[:8]}… may not sign .* the key is retired"):
             hear_out(seat, hear[1:])

@@ -92,7 +92,7 @@ class Intruder:
         self.row_id = "notification_id"
 
         def triggers(state: str) -> None:
-            for table in ("stored_events", "evidence"):
+            for table in ("stored_events", "evidence", "checkpoints", "checkpoint_additions"):
                 connection.execute(f"ALTER TABLE {table} {state} TRIGGER USER")
 
         def execute(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:

@@ -24,7 +24,6 @@ from causebook.adapters.store.sqlite_file import bound, translate
 from causebook.adapters.store.url import open_store
 from causebook.adapters.verify import verify
 from causebook.domain.errors import BadData
-from causebook.domain.events import KeyRetired
 from causebook.domain.record import digest
 from tests.adapters.forge import Forge, MemorySource, small_ledger
 from tests.attacks.intruder import Intruder, failed, looked_at, only, stored
@@ -161,14 +160,8 @@ def test_another_founding_by_name_than_row_by_row(forge: Forge) -> None:
 
 
 def test_the_end_of_a_compromised_key_hidden_by_name(forge: Forge) -> None:
-    retired = KeyRetired(
-        keyid=forge.keys["engine"].keyid,
-        compromised=True,
-        reason="stolen",
-        size=4,
-        checkpoint="sealed",
-    )
-    forge.write("ledger", retired)
+    forge.enrol("log")
+    forge.retire(forge.keys["engine"], 4)
     twin = verify(forge.source(), threads=0)
     assert (twin.code, failed(twin)) == (UNVERIFIABLE, {"roles"})
     known = [row for row in forge.rows if row.stream == "ledger"]

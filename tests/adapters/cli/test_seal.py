@@ -1,0 +1,353 @@
+"""`seal`, `checkpoint`, the seals of `judge`, and the tree of `rebuild`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from causebook.adapters.keys import KeyFolder, read_signer
+from causebook.adapters.signatures import verify
+from causebook.adapters.store.port import TREE
+from causebook.adapters.store.url import open_store
+from causebook.domain.checkpoint import SignedCheckpoint, cosignature_by
+from causebook.domain.encoding import base64_text
+from causebook.domain.keyring import raw_key
+from causebook.domain.note import NoteKey, is_signed_by
+from causebook.projections.tree import Frontier, leaf_hash
+from tests.adapters.cli.conftest import BLOCKER, PASS, Desk, invoke
+from tests.adapters.logs import witness_key
+from tests.adapters.witnesses import make_witness, serving
+
+
+def log_key() -> NoteKey:
+    return NoteKey("a.example/t", raw_key(KeyFolder(Path("keys")).signer("log").public_key))
+
+
+def root_of(desk: Desk, size: int) -> bytes:
+    frontier = Frontier()
+    with contextlib.closing(open_store(desk.url)) as store:
+        for _, row in store.rows(limit=size):
+            frontier.append(leaf_hash(row.record))
+    return frontier.root()
+
+
+def sizes(desk: Desk) -> list[int]:
+    with contextlib.closing(open_store(desk.url)) as store:
+        return [row.size for row in store.checkpoints()]
+
+
+def memory() -> Path:
+    (found,) = Path("keys").glob("log-*.sealed")
+    return found
+
+
+@pytest.fixture
+def older(desk: Desk) -> Path:
+    """A copy of the ledger before it was judged, sealed once; the live one is judged and sealed again."""
+    assert invoke("seal").code == 0
+    shutil.copy("ledger.db", "older.db")
+    assert desk.judge("T-1", PASS).code == 0
+    return Path("older.db")
+
+
+def put_back(older: Path) -> None:
+    for file in Path().glob("ledger.db*"):
+        if file.is_file():
+            file.unlink()
+    shutil.copy(older, "ledger.db")
+
+
+# ── seal and checkpoint ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_ledger_is_sealed_and_its_checkpoint_printed_byte_for_byte(desk: Desk) -> None:
+    done = invoke("seal")
+    assert done.code == 0
+    assert done.lines[0] == "a.example/t is sealed to 4"
+    assert done.lines[2] == "  new        4 records"
+    assert done.lines[3] == f"  root       {base64_text(root_of(desk, 4))}"
+    assert done.lines[-1] == "  next       causebook checkpoint > FILE"
+    printed = invoke("checkpoint")
+    assert printed.code == 0
+    assert printed.out.encode() == memory().read_bytes()
+    signed = SignedCheckpoint.parse(printed.out.encode())
+    assert is_signed_by(signed.note, log_key(), verify)
+    assert (signed.checkpoint.size, signed.checkpoint.root) == (4, root_of(desk, 4))
+
+
+def test_nothing_new_is_said_and_nothing_is_signed(desk: Desk) -> None:
+    invoke("seal")
+    again = invoke("seal")
+    assert again.code == 0
+    assert again.lines[2] == "  new        nothing"
+    assert sizes(desk) == [4]
+
+
+def test_as_json(desk: Desk) -> None:
+    document = invoke("seal", "--json").json
+    assert (document["origin"], document["size"], document["new"]) == ("a.example/t", 4, 4)
+    assert (document["cosignatures"], document["failures"], document["timestamp"]) == ([], [], None)
+    shown = invoke("checkpoint", "--json").json
+    assert shown["note"] == document["note"] == invoke("checkpoint").out
+    assert shown["root"] == document["root"] == base64_text(root_of(desk, 4))
+
+
+def test_an_earlier_checkpoint_is_printed_by_its_size(desk: Desk) -> None:
+    invoke("seal")
+    first = invoke("checkpoint").out
+    desk.judge("T-1", PASS)
+    assert invoke("checkpoint").out != first
+    assert invoke("checkpoint", "--size", "4").out == first
+    missing = invoke("checkpoint", "--size", "5")
+    assert missing.code == 66
+    assert "no checkpoint of size 5" in missing.err
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "007", "4.0", "x", "", "9" * 40])
+def test_a_size_that_is_none_is_wrong_use(desk: Desk, size: str) -> None:
+    done = invoke("checkpoint", "--size", size)
+    assert done.code == 64
+    assert "--size: expected a whole number from 1" in done.err
+
+
+def test_a_ledger_that_was_never_sealed_has_no_checkpoint(desk: Desk) -> None:
+    done = invoke("checkpoint")
+    assert done.code == 66
+    assert done.err.endswith("hint: causebook seal makes one\n")
+
+
+def test_a_checkpoint_that_is_not_that_of_the_records_is_not_handed_out(desk: Desk) -> None:
+    invoke("seal")
+    with contextlib.closing(sqlite3.connect("ledger.db", isolation_level=None)) as db:
+        ((sql,),) = db.execute(
+            "SELECT sql FROM sqlite_master WHERE name = 'checkpoints_update'"
+        ).fetchall()
+        db.execute("DROP TRIGGER checkpoints_update")
+        db.execute(
+            "UPDATE checkpoints SET note = ?", (memory().read_bytes().replace(b"\n4\n", b"\n3\n"),)
+        )
+        db.execute(sql)
+    done = invoke("checkpoint")
+    assert (done.code, done.out) == (65, "")
+
+
+def test_the_seal_of_a_ledger_that_another_process_seals_is_busy_in_one_line(desk: Desk) -> None:
+    with contextlib.closing(open_store(desk.url)) as store, store.projector(TREE):
+        done = invoke("seal", "--lock-timeout", "0")
+    assert done.code == 75
+    error, hint = done.err.splitlines()
+    assert error == "error: another process seals this ledger"
+    assert hint == "hint: try again once it is done"
+    assert invoke("seal").code == 0
+
+
+def test_without_the_log_key_nothing_is_sealed(desk: Desk) -> None:
+    Path("keys/log.pem").unlink()
+    done = invoke("seal")
+    assert done.code == 77
+    assert sizes(desk) == []
+
+
+def test_a_retired_log_key_seals_nothing_and_its_successor_seals_on(desk: Desk) -> None:
+    invoke("seal")
+    retired = log_key()
+    rotated = invoke("keys", "rotate", "log")
+    assert rotated.code == 0, rotated.err
+    done = invoke("keys", "retire", retired_id(), "--trusted-until", "4", "--reason", "lost laptop")
+    assert done.code == 0, done.err
+    assert invoke("seal").code == 0
+    newest = SignedCheckpoint.parse(invoke("checkpoint").out.encode())
+    assert newest.checkpoint.size == 6
+    assert newest.checkpoint.root == root_of(desk, 6)
+    assert not is_signed_by(newest.note, retired, verify)
+    # The retired one alone is left.
+    for file in Path("keys").glob("log*.pem"):
+        if read_signer(file, "log").keyid != retired_id():
+            file.unlink()
+    alone = invoke("seal")
+    assert (alone.code, alone.out) == (77, "")
+    assert sizes(desk) == [4, 6]
+
+
+def retired_id() -> str:
+    """The key id of the log key that was there first."""
+    keys = invoke("keys", "list", "--json").json["keys"]
+    return min((key for key in keys if key["role"] == "log"), key=lambda key: int(key["enrolled"]))[
+        "keyid"
+    ]
+
+
+def test_an_older_copy_is_not_sealed_on(desk: Desk, older: Path) -> None:
+    newest = sizes(desk)[-1]
+    put_back(older)
+    done = invoke("seal")
+    assert done.code == 26
+    error, hint = done.err.splitlines()
+    assert error == (
+        f"error: a.example/t: expected {newest} records or more, as it was sealed, found 4: the store was"
+        " rolled back"
+    )
+    assert "causebook init --continues CHECKPOINT" in hint
+    assert sizes(desk) == [4]
+
+
+def test_a_memory_that_is_gone_is_told_and_the_ledger_taken_up_when_told_to(desk: Desk) -> None:
+    invoke("seal")
+    memory().unlink()
+    refused = invoke("seal")
+    assert refused.code == 77
+    assert "seal --adopt takes up the store as it is, even rolled back" in refused.err
+    assert invoke("seal", "--adopt").lines[0] == "a.example/t is sealed to 4"
+    assert invoke("seal").code == 0
+
+
+def test_witnesses_cosign_by_url_and_by_policy(desk: Desk, tmp_path: Path) -> None:
+    names = ("w1.example/w", "w2.example/w")
+    made = [make_witness(tmp_path / n[:2], n, [log_key()], lambda: 1_800_000_000) for n in names]
+    with serving(made[0]) as one, serving(made[1]) as two:
+        Path("policy").write_text(
+            f"log {log_key().vkey}\nwitness W2 {witness_key(names[1]).vkey} {two.url}\nquorum W2\n"
+        )
+        done = invoke("seal", "--witness", one.url, "--policy", "policy")
+        assert done.code == 0, done.err
+        assert [line for line in done.lines if "cosigned" in line] == [
+            f"  cosigned   {name}" for name in names
+        ]
+        shown = invoke("checkpoint").out
+    note = SignedCheckpoint.parse(shown.encode()).note
+    assert len(note.signatures) == 3
+    for name in names:
+        assert cosignature_by(note, witness_key(name), verify) is not None
+    assert is_signed_by(note, log_key(), verify)
+
+
+def test_a_witness_that_does_not_know_the_log_leaves_the_checkpoint_without_it(
+    desk: Desk, tmp_path: Path
+) -> None:
+    with serving(make_witness(tmp_path / "w", "w1.example/w", [], lambda: 1)) as server:
+        done = invoke("seal", "--witness", server.url)
+    assert done.code == 77
+    assert done.lines[0] == "a.example/t is sealed to 4"
+    assert "does not know this log" in done.err
+    assert sizes(desk) == [4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--witness", "ftp://w.example"), 64),
+        (("--witness", "http://127.0.0.1:9"), 69),
+        (("--policy", "absent"), 66),
+        (("--policy", "ledger.db"), 65),
+    ],
+)
+def test_what_cannot_be_asked_stops_the_seal_before_it(
+    desk: Desk, arguments: tuple[str, str], code: int
+) -> None:
+    done = invoke("seal", *arguments)
+    assert done.code == code, done.err
+    assert done.out == ""
+    assert sizes(desk) == []
+
+
+# ── the seals of judge ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_judge_seals_when_its_panel_is_convened_and_after_its_decision(desk: Desk) -> None:
+    assert desk.judge("T-1", BLOCKER).code == 10
+    kinds = [json.loads(line)["type"] for line in invoke("log", "--json").lines]
+    convened = kinds.index("PanelConvened") + 1
+    assert sizes(desk) == [convened, len(kinds)]
+    assert kinds[-1] == "AttemptClosed"
+
+
+def test_judge_without_the_log_key_goes_on_and_says_so(desk: Desk) -> None:
+    Path("keys/log.pem").unlink()
+    done = desk.judge("T-1", PASS)
+    assert done.code == 0
+    at = next(n for n, line in enumerate(done.lines) if line.startswith("not sealed:"))
+    assert "log key" in " ".join(done.lines[at : at + 4])
+    assert done.lines[-1].startswith("passed")
+    assert sizes(desk) == []
+    as_json = desk.judge("T-2", PASS, options=("--json",))
+    assert as_json.code == 0
+    assert as_json.json["task_id"] == "T-2"
+    assert "warning: not sealed: " in as_json.err
+
+
+def test_judge_whose_log_is_sealed_by_others_says_so(desk: Desk) -> None:
+    with contextlib.closing(open_store(desk.url)) as store, store.projector(TREE):
+        done = desk.judge("T-1", PASS, options=("--lock-timeout", "0"))
+    assert done.code == 0
+    assert "not sealed: another process seals this ledger" in done.out
+    assert invoke("seal").code == 0
+
+
+def test_judge_on_an_older_copy_records_nothing(desk: Desk, older: Path) -> None:
+    put_back(older)
+    before = invoke("log").out
+    done = desk.judge("T-2", PASS)
+    assert done.code == 26
+    assert "the store was rolled back" in done.err
+    assert invoke("log").out == before
+    assert sizes(desk) == [4]
+
+
+def test_judge_on_a_record_that_does_not_hold_records_nothing(desk: Desk) -> None:
+    desk.judge("T-1", PASS)
+    invoke("seal")
+    with contextlib.closing(sqlite3.connect("ledger.db", isolation_level=None)) as db:
+        db.execute(
+            "INSERT INTO stored_events (originator_id, originator_version, topic, state)"
+            " VALUES ('task/T-9', 1, 'TaskOpened', x'7b7d0a0a')"
+        )
+    with contextlib.closing(open_store(desk.url)) as store:
+        before = store.count()
+        done = desk.judge("T-2", PASS)
+        assert done.code == 65
+        assert "task/T-9 v1: expected a record" in done.err
+        assert "nothing is sealed over it" in done.err
+        assert store.count() == before
+
+
+# ── rebuild ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rebuild_makes_the_tree_anew_to_the_same_root(desk: Desk) -> None:
+    desk.judge("T-1", PASS)
+    done = invoke("rebuild")
+    assert done.code == 0
+    assert done.lines[0] == "rebuilt, equal to what was there"
+    records = len(invoke("log", "--json").lines)
+    root = root_of(desk, records)
+    assert done.lines[-1].split() == ["tree", str(records), "records", "root", f"{root.hex()[:8]}…"]
+    document = invoke("rebuild", "--json").json
+    assert document["tree"] == {"size": records, "root": base64_text(root)}
+
+
+def test_rebuild_names_a_tile_that_differed(desk: Desk) -> None:
+    desk.judge("T-1", PASS)
+    with contextlib.closing(sqlite3.connect("ledger.db", isolation_level=None)) as db:
+        db.execute("UPDATE tree_tiles SET hashes = zeroblob(length(hashes))")
+    done = invoke("rebuild")
+    assert done.code == 23
+    assert done.lines[0] == "rebuilt; the tree differed from the events"
+    assert "  tree 0/0" in done.lines
+    assert invoke("rebuild").code == 0
+
+
+def test_rebuild_names_a_checkpoint_that_the_records_do_not_reach(desk: Desk, older: Path) -> None:
+    with contextlib.closing(open_store(desk.url)) as store:
+        newest = store.checkpoint()
+        assert newest is not None
+    put_back(older)
+    with contextlib.closing(sqlite3.connect("ledger.db", isolation_level=None)) as db:
+        db.execute("INSERT INTO checkpoints VALUES (?, ?)", (newest.size, newest.note))
+    done = invoke("rebuild")
+    assert done.code == 23
+    assert f"  tree checkpoint {newest.size}" in done.lines
