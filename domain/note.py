@@ -41,7 +41,7 @@ COSIGNATURE: Final = 0x04
 NOTE_BYTES_MAX: Final = 64 * 1024
 SIGNATURES_MAX: Final = 64
 
-_NAME = re.compile(r"[^\s+\x00-\x20\x7f-\x9f]{1,255}")
+_NAME = re.compile(r"[^\s+\x00-\x20\x7f-\x9f\ud800-\udfff]{1,255}")
 _VKEY = re.compile(r"(?P<name>[^+]+)\+(?P<keyid>[0-9a-f]{8})\+(?P<key>[A-Za-z0-9+/=]+)")
 _SIGNATURE_LINE = re.compile(r"— (?P<name>[^ ]+) (?P<signature>[A-Za-z0-9+/=]+)")
 

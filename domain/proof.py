@@ -22,11 +22,12 @@ JSON (RFC 8785) and one LF:
 
     {"kind":"causebook split view/1","newer":"<note>","older":"<note>","path":["<base64>",…]}
 
-`path` is the consistency proof from the size of `older` to `newer`. For equal sizes it is empty, and the two
-roots differ. Else it reproduces the root of `newer` and, at the size of `older`, another root than that of
-`older`. Both notes carry a signature by one log key: that key's holder said both.
+`path` is the consistency proof from the size of `older` to `newer`; where that size is a power of two, the
+root that the tree of `newer` had at it stands first, which such a proof leaves out. For equal sizes it is
+empty, and the two roots differ. Else it reproduces the root of `newer` and, at the size of `older`, another
+root than that of `older`. Both notes carry a signature by one log key: that key's holder said both.
 
-A proof has at most 63 hashes, a file at most 128 KiB; numbers and base64 have one spelling
+A proof has at most 63 hashes, a file at most 160 KiB; numbers and base64 have one spelling
 (domain/encoding.py). Parsing says nothing about whether a proof holds: that is asked of projections/tree.py.
 """
 
@@ -40,11 +41,12 @@ from .canonical import decode, encode
 from .checkpoint import SignedCheckpoint
 from .encoding import base64_bytes, base64_text, decimal, hash_bytes
 from .errors import BadData
+from .limits import RECORD_BYTES_MAX
 from .note import NoteError
 
 HASHES_MAX: Final = 63
-PROOF_BYTES_MAX: Final = 128 * 1024
-EXTRA_BYTES_MAX: Final = 32 * 1024
+PROOF_BYTES_MAX: Final = 160 * 1024
+EXTRA_BYTES_MAX: Final = RECORD_BYTES_MAX  # `causebook prove` puts the record there
 INCLUSION_HEADER: Final = "c2sp.org/tlog-proof@v1"
 SPLIT_VIEW_KIND: Final = "causebook split view/1"
 
