@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from ..domain.proof import SplitView
+from .pin import Looked, Pin
+
 CheckName = Literal[
     "records",
     "signatures",
@@ -85,11 +88,15 @@ class Finding:
 
 @dataclass
 class Check:
-    """One check and its answer. `more`: findings beyond those kept."""
+    """One check and its answer. `more`: findings beyond those kept.
+
+    `earlier`: what was not looked at again, having been verified at an earlier look; empty where all was.
+    """
 
     name: CheckName
     status: Status = "PASS"
     note: str = ""
+    earlier: str = ""
     findings: list[Finding] = field(default_factory=list)
     more: int = 0
     codes: set[int] = field(default_factory=set)
@@ -118,7 +125,10 @@ def _cut(text: str) -> str:
 class Report:
     """What verify found. `anchored`: the founding was known beforehand: the best answer is 0, else 20.
 
-    `founding`: the digest of the founding record that the pass came by, or nothing.
+    `founding`: the digest of the founding record that the pass came by, or nothing. `sealed`: the size of the
+    newest checkpoint that holds, or None. `from_pin`: the earlier look from which what had not changed was
+    taken over. `looked`: what a later look can be held against; None where something speaks against it.
+    `split_view`: two signed checkpoints of this log that contradict each other, with what shows it.
     """
 
     location: str
@@ -129,6 +139,10 @@ class Report:
     checks: tuple[Check, ...]
     anchored: bool = False
     founding: str = ""
+    sealed: int | None = None
+    from_pin: Pin | None = None
+    looked: Looked | None = None
+    split_view: SplitView | None = None
 
     def __getitem__(self, name: CheckName) -> Check:
         return next(check for check in self.checks if check.name == name)
@@ -155,7 +169,7 @@ class Report:
         return MEANINGS[self.code]
 
     def document(self) -> dict[str, Any]:
-        """The report as JSON can say it."""
+        """The report as JSON can say it: `verify_report.schema.json` is its schema."""
         return {
             "location": self.location,
             "origin": self.origin,
@@ -163,6 +177,11 @@ class Report:
             "streams": self.streams,
             "anchored": self.anchored,
             "founding": self.founding,
+            "sealed": self.sealed,
+            "from_pin": None
+            if self.from_pin is None
+            else {"at": self.from_pin.at, "size": self.from_pin.seen.size},
+            "split_view": self.split_view is not None,
             "code": self.code,
             "codes": self.codes,
             "meaning": self.meaning,
@@ -176,6 +195,7 @@ def _check_document(check: Check) -> dict[str, Any]:
         "check": check.name,
         "status": check.status,
         "note": check.note,
+        "earlier": check.earlier,
         "more": check.more,
         "findings": [
             {"place": f.place, "expected": f.expected, "found": f.found, "code": f.code}

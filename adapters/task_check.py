@@ -18,7 +18,7 @@ from ..domain.streams import LEDGER, evaluations_prefix, task_stream
 from ..projections.facts import TaskFacts, read_stream
 from .findings import DIFFERS, INTACT, MEANINGS, CheckName, Finding
 from .reading import Source, Unreadable, read
-from .store.port import EvidenceRow, Row
+from .store.port import CheckpointRow, EvidenceRow, Row, TileRow
 from .verify import verify
 
 CHECKED: Final[tuple[CheckName, ...]] = (
@@ -59,6 +59,27 @@ class TaskRows:
 
     def index_faults(self) -> Sequence[str]:
         """None: the store's own indices are looked at with the whole ledger."""
+        return ()
+
+    def position(self, projection: str) -> None:
+        """None: a part of a log has no tree and no projections."""
+
+    def tile(self, level: int, number: int) -> None:
+        """None, likewise."""
+
+    def tiles(self) -> Iterator[TileRow]:
+        """None, likewise."""
+        return iter(())
+
+    def tree_size(self) -> int:
+        """0, likewise."""
+        return 0
+
+    def checkpoint(self, size: int | None = None) -> None:
+        """None: a checkpoint is of the whole log."""
+
+    def checkpoints(self) -> Sequence[CheckpointRow]:
+        """None, likewise."""
         return ()
 
     def erasures(self) -> tuple[Mapping[str, int], EvidenceErased | None]:
@@ -165,7 +186,7 @@ class TaskCheck:
 
 def check_task(rows: TaskRows) -> TaskCheck:
     """Check the records of one task, and their evidence. Its source is still open."""
-    report = verify(rows, threads=0)
+    report = verify(rows, threads=0, whole=False)
     checks = [report[name] for name in CHECKED]
     findings = tuple(finding for check in checks for finding in check.findings)
     codes = {code for check in checks for code in check.codes}

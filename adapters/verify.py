@@ -8,29 +8,56 @@ store, model or server library loaded. The checks, in the order of the report:
     roles        that key's role signs such a record, and was enrolled, and not ended, when it did
     chains       versions count from 1, and each record names the digest of the one before; a stream's first
                  names what it hangs on: TaskOpened the founding, EvaluationOpened its PanelConvened
+    tree         each checkpoint is signed by a log key in its span, over the rows as they are; stored tiles
+                 agree with the rows (adapters/verify_sealed.py, verify_tree.py)
+    consistency  it grew out of what was known of it before: a pin, a checkpoint, a trust file
+                 (adapters/verify_held.py)
+    witnesses    others saw the same log, by a trust policy, and lately (adapters/verify_witnesses.py)
+    time         a timestamp authority saw a checkpoint, by a certificate that is given (verify_time.py)
     law          every rule of the design's sections 3 and 4, derived again (adapters/verify_law.py)
     projections  what was derived from the events still is what follows from them
     evidence     what records commit to is there, or erased by name (adapters/verify_evidence.py)
 
-The first four are in adapters/verify_records.py.
+The first four are in adapters/verify_records.py. What was not checked is said, and why; one that has to pass
+and was not run is a failure. A log is complete as of its newest checkpoint and never simply complete.
 
-`tree`, `consistency`, `witnesses` and `time` are NOT CHECKED so far, and the report says so. A record is
-parsed and hashed once. Memory grows with streams and items of evidence, not with bytes: see the modules.
+A record is parsed and hashed once. Memory grows with streams, checkpoints and items of evidence, not with
+bytes: see the modules. From a pin only what came after it is checked in full (adapters/verify_pinned.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Final, Protocol
 
-from ..domain.errors import NoInput
+from ..domain.errors import BadData, NoInput
+from ..domain.keyring import Verify
+from ..domain.proof import ProofError, SplitView
+from ..domain.record import digest
 from ..domain.streams import LEDGER
-from .findings import DIFFERS, Check, Report, counted, new_checks
-from .reading import Source
+from . import split_view
+from .findings import (
+    DIFFERS,
+    UNVERIFIABLE,
+    Check,
+    CheckName,
+    Report,
+    counted,
+    new_checks,
+)
+from .pin import Looked, Pin
+from .reading import Source, Unreadable, read
 from .signatures import Library, SignatureChecks, verifier
-from .store.port import Row
+from .store.port import CheckpointRow, Row
+from .verify_held import NOTHING, Against, Consistency, Facts, SignedBy
+from .verify_pinned import Hashed, hashed, walk_from
 from .verify_records import ROWS_AT_ONCE, Walk
+from .verify_sealed import SealedCheck, retired_sizes
+from .verify_time import check_time
+from .verify_tree import LogTree
+from .verify_witnesses import Witnesses
 
 
 class Difference(Protocol):
@@ -47,64 +74,210 @@ class Difference(Protocol):
 
 
 ProjectionsCheck = Callable[[Source], Iterable[Difference]]
+_Checks = dict[CheckName, Check]
+_OF_THE_LOG: Final[tuple[CheckName, ...]] = ("tree", "consistency", "witnesses", "time")
 
 
 def verify(
     source: Source,
     *,
     projections_check: ProjectionsCheck | None = None,
+    why_no_projections: str = "not asked for",
     anchored: bool = False,
     library: Library = "auto",
     threads: int | None = None,
+    whole: bool = True,
+    against: Against = NOTHING,
 ) -> Report:
-    """Check a whole ledger.
+    """Check a ledger.
 
-    `projections_check` holds the stored projections against the events. `anchored`: the founding was known
-    to be the right one beforehand. `threads`: how many check signatures beside this one; by default as
-    many as there are processors. Raises `NoInput` where there is no record at all, and what `source` raises.
+    `projections_check` holds the stored projections against the events; without it `why_no_projections` is
+    said. `anchored`: the founding was known to be the right one beforehand. `threads`: how many check
+    signatures beside this one; by default as many as there are processors. `whole`: the source holds all
+    records, so that there is a log to speak of. `against`: what the ledger is held against, and what has to
+    pass. Raises `NoInput` where there is no record at all, and what `source` raises.
     """
-    known = list(source.stream(LEDGER))
-    walk = _walked(source, known, library, threads)
-    met = sorted(walk.met, key=lambda row: row.version)
-    if met != known:
-        # Asked by name the store answers other than row by row, as an index of its own may: what the rows
-        # themselves say counts.
-        walk = _walked(source, met, library, threads)
-        said = counted(len(known), "record")
-        walk.checks["records"].find(LEDGER, "one answer, by name and row by row", f"by name {said}")
+    look = _Look(source, against, library, threads, whole)
+    passed = look.from_pin() if against.from_pin and whole else None
+    if passed is None:
+        passed = look.in_full()
+    walk, tree, pinned = passed
     checks = walk.checks
-    if walk.number == 0:
+    if tree.size == 0:
         raise NoInput(
             f"{source.location}: the ledger holds no record", hint="causebook init founds a ledger"
         )
-    walk.evidence.finish(source)
-    _projections(checks["projections"], source, projections_check)
-    _records(checks["records"], source, walk.number)
-    checks["tree"].skip("no tree is kept yet")
-    checks["consistency"].skip("no earlier checkpoint or pin to hold it against")
-    checks["witnesses"].skip("no policy given")
-    checks["time"].skip("no timestamp on a checkpoint")
+    facts, split = None, None
+    if whole:
+        facts = look.facts(passed)
+        consistency = Consistency(checks["consistency"], facts, against)
+        witnesses = Witnesses(checks["witnesses"], facts, against)
+        consistency.run()
+        witnesses.run()
+        check_time(checks["time"], facts, against)
+        anchored = anchored or consistency.anchored or witnesses.anchored
+        contradicted = [*consistency.contradicted, *witnesses.contradicted]
+        agreed = [(each.signed, each.key) for each in facts.sealed]
+        agreed += [*consistency.agreed, *witnesses.agreed]
+        split = _split_view(contradicted, agreed, tree, source)
+    else:
+        for name in _OF_THE_LOG:
+            checks[name].skip("a part of the log tells nothing of it")
+    if pinned is None:
+        walk.evidence.finish(source)
+        _projections(checks["projections"], source, projections_check, why_no_projections)
+    else:
+        walk.evidence.finish_named(source)
+        checks["projections"].skip("not from a pin: a full verify compares them")
+    _records(checks["records"], source, tree.size)
+    if pinned is not None:
+        _earlier(checks, pinned[0])
+    _required(checks, against)
     return Report(
         location=source.location,
         origin=walk.origin,
-        records=walk.number,
-        streams=len(walk.heads),
+        records=tree.size,
+        streams=len(walk.heads) if pinned is None else pinned[1].streams,
         open_evaluations=tuple(walk.law.open_evaluations),
         founding=walk.founding,
         checks=tuple(checks.values()),
         anchored=anchored,
+        sealed=facts.sealed[-1].size if facts is not None and facts.sealed else None,
+        from_pin=None if pinned is None else pinned[0],
+        looked=None if facts is None else _looked(facts),
+        split_view=split,
     )
 
 
-def _walked(source: Source, expected: Sequence[Row], library: Library, threads: int | None) -> Walk:
-    """One pass over all rows, where the stream `ledger` is expected to hold these."""
-    with SignatureChecks(verifier(library), threads=threads) as signatures:
-        walk = Walk(expected, new_checks(), signatures, verifier(library))
-        rows = (row for _, row in source.rows())
-        while some := list(islice(rows, ROWS_AT_ONCE)):
-            walk.take(some)
-        walk.finish()
-    return walk
+_Pinned = tuple[Pin, Hashed]
+_Passed = tuple[Walk, LogTree, _Pinned | None]
+
+
+@dataclass
+class _Look:
+    """One look at a source: the pass over its rows, and what it came to."""
+
+    source: Source
+    against: Against
+    library: Library
+    threads: int | None
+    whole: bool
+
+    def __post_init__(self) -> None:
+        self.verify: Verify = verifier(self.library)
+        self.checkpoints: Sequence[CheckpointRow] = self.source.checkpoints() if self.whole else ()
+
+    def in_full(self) -> _Passed:
+        """Check every row. The stream `ledger` is read beforehand, to know which keys come later."""
+        known = list(self.source.stream(LEDGER))
+        walk, tree = self._walked(known)
+        met = sorted(walk.met, key=lambda row: row.version)
+        if met != known:
+            # Asked by name the store answers other than row by row, as an index of its own may: what the rows
+            # themselves say counts.
+            walk, tree = self._walked(met)
+            said = counted(len(known), "record")
+            walk.checks["records"].find(
+                LEDGER, "one answer, by name and row by row", f"by name {said}"
+            )
+        return walk, tree, None
+
+    def from_pin(self) -> _Passed | None:
+        """Hash what was verified before, and check the rest; None where there is no pin that holds."""
+        known = list(self.source.stream(LEDGER))
+        pin = self.against.pin_of(_origin(known))
+        if pin is None:
+            return None
+        checks = new_checks()
+        tree = self._tree(known, checks)
+        found = hashed(self.source, tree, pin)
+        if found is None or found.ledger != known:
+            return None  # a full look says what is wrong
+        with SignatureChecks(self.verify, threads=self.threads) as signatures:
+            walk = Walk(found.ledger, checks, signatures, self.verify)
+            walk_from(self.source, found, walk)
+            walk.finish()
+        return walk, tree, (pin, found)
+
+    def facts(self, passed: _Passed) -> Facts:
+        """Answer the check `tree`, and what the checks after it build on."""
+        walk, tree, pinned = passed
+        known_size = 0
+        if pinned is not None and pinned[0].seen.checkpoint is not None:
+            known_size = pinned[0].seen.checkpoint.checkpoint.size
+        sealed = SealedCheck(walk.checks["tree"], walk, tree, self.verify, known_size)
+        return Facts(
+            origin=walk.origin,
+            founding=walk.founding,
+            keyring=walk.keyring,
+            digests={row.version: digest(row.record) for row in walk.met},
+            tree=tree,
+            stored_sizes={row.size for row in self.checkpoints},
+            sealed=sealed.run(self.checkpoints),
+            verify=self.verify,
+        )
+
+    def _walked(self, expected: Sequence[Row]) -> tuple[Walk, LogTree]:
+        """One pass over all rows, where the stream `ledger` is expected to hold these."""
+        checks = new_checks()
+        tree = self._tree(expected, checks)
+        with SignatureChecks(self.verify, threads=self.threads) as signatures:
+            walk = Walk(expected, checks, signatures, self.verify)
+            rows = self.source.rows()
+            while some := list(islice(rows, ROWS_AT_ONCE)):
+                tree.take(some)
+                walk.take([row for _, row in some])
+            walk.finish()
+        return walk, tree
+
+    def _tree(self, ledger: Sequence[Row], checks: _Checks) -> LogTree:
+        if not self.whole:
+            return LogTree()
+        wanted = [row.size for row in self.checkpoints]
+        wanted += retired_sizes(ledger)
+        wanted += self.against.sizes(_origin(ledger))
+        return LogTree(wanted, source=self.source, check=checks["tree"])
+
+
+def _origin(ledger: Iterable[Row]) -> str:
+    """The origin that the first readable record of the stream `ledger` names; else nothing."""
+    for row in ledger:
+        try:
+            return read(row)[0].ledger
+        except Unreadable:
+            continue
+    return ""
+
+
+def _looked(facts: Facts) -> Looked:
+    version = max(facts.digests, default=0)
+    return Looked(
+        origin=facts.origin,
+        founding=facts.founding,
+        root_key=facts.root_key,
+        ledger_version=version,
+        ledger_digest=facts.digests.get(version, ""),
+        size=facts.tree.size,
+        root=facts.tree.root(),
+        checkpoint=facts.sealed[-1].signed if facts.sealed else None,
+    )
+
+
+def _split_view(
+    contradicted: Sequence[SignedBy], agreed: Sequence[SignedBy], tree: LogTree, source: Source
+) -> SplitView | None:
+    """Two checkpoints by one log key of which the rows agree with one, the larger, and not with the other."""
+    for signed, key in contradicted:
+        for other, by in agreed:
+            if by != key or other.checkpoint.size < signed.checkpoint.size:
+                continue
+            try:
+                return split_view.find(signed, other, tree.reader(source))
+            except (
+                ProofError
+            ):  # rows that are not read again as they were: another check names them
+                continue
+    return None
 
 
 def _records(check: Check, source: Source, read_rows: int) -> None:
@@ -119,12 +292,41 @@ def _records(check: Check, source: Source, read_rows: int) -> None:
         check.note = "canonical, complete from the founding"
 
 
-def _projections(check: Check, source: Source, compare: ProjectionsCheck | None) -> None:
+def _projections(
+    check: Check, source: Source, compare: ProjectionsCheck | None, why_not: str
+) -> None:
     if compare is None:
-        check.skip("not asked for")
+        check.skip(why_not)
         return
-    for difference in compare(source):
-        place = f"{difference.projection} {difference.key}".rstrip()
-        check.find(place, difference.expected, difference.found, DIFFERS)
+    try:
+        for difference in compare(source):
+            place = f"{difference.projection} {difference.key}".rstrip()
+            check.find(place, difference.expected, difference.found, DIFFERS)
+    except BadData:
+        check.skip("nothing is derived from records that do not hold")
     if check.status == "PASS":
         check.note = "agree with the events"
+
+
+def _earlier(checks: _Checks, pin: Pin) -> None:
+    """Say for each check what was taken from the look that the pin is of."""
+    size, date = pin.seen.size, pin.date
+    before = f"the first {size:,} verified by {date}"
+    for name in ("signatures", "roles", "chains", "law", "evidence"):
+        checks[name].earlier = before
+    checks["records"].earlier = f"{before}, hashed again"
+    sealed = pin.seen.checkpoint
+    if sealed is not None:
+        upto = f"up to {sealed.checkpoint.size:,}"
+        checks["tree"].earlier = f"signatures of checkpoints {upto} verified by {date}"
+
+
+def _required(checks: _Checks, against: Against) -> None:
+    """A check that has to pass and was not run has failed."""
+    names = set(against.required)
+    if against.policy is not None:
+        names.add("witnesses")
+    for name, check in checks.items():
+        if name in names and check.status == "NOT CHECKED":
+            check.find("required", "a check that was run", check.note, UNVERIFIABLE)
+            check.note = ""

@@ -37,6 +37,7 @@ from ..domain.events import (
 from ..domain.rederivation import Divergence, rederive
 from ..domain.streams import StreamName, evaluation_stream, task_stream
 from ..domain.task import Task
+from ..domain.tools import READ_TOOLS
 from .findings import UNLAWFUL, Check, counted, listed
 
 
@@ -225,6 +226,9 @@ Fault = tuple[str, str]
 
 def mandate_fault(panel: PanelConvened, mandate: Mandate, opened: EvaluationOpened) -> Fault | None:
     """Where an evaluation was opened otherwise than its judge was convened, or told something else."""
+    unknown = [name for name in mandate.tools if name not in READ_TOOLS]
+    if unknown:  # nothing follows from such a mandate
+        return f"convened with read tools of {opened.law}", unknown[0]
     follows = opening(opened.task, panel, mandate, opened.criteria, opened.prompt)
     for name in EvaluationOpened.model_fields:
         expected, found = getattr(follows, name), getattr(opened, name)

@@ -6,7 +6,7 @@ each stream, the digest of each panel convened, and the signatures that wait for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, TypeGuard
 
@@ -44,20 +44,22 @@ def _enrolments(rows: Iterable[Row]) -> tuple[str, dict[str, _Enrolment]]:
     """The origin, and every key that any record of the `ledger` stream enrols.
 
     Whether those records hold is asked when the pass comes to them. Here they only tell a key that is
-    enrolled later, which is a fault of its role, from one that nobody enrolled.
+    enrolled later, which is a fault of its role, from one that nobody enrolled. An end that is not of root's
+    hand is none: else whoever can write a record could have all of the past called unverifiable.
     """
-    origin, keys = "", dict[str, _Enrolment]()
+    origin, keys, root = "", dict[str, _Enrolment](), ""
     for row in rows:
         try:
             record, event = read(row)
             origin = origin or record.ledger
             if isinstance(event, LedgerFounded):
                 _enrol(keys, event.root_key)
+                root = root or next(iter(keys))
             elif isinstance(event, KeyEnrolled):
                 _enrol(keys, event.public_key)
         except (Unreadable, ValueError):
             continue
-        if isinstance(event, KeyRetired) and event.keyid in keys:
+        if isinstance(event, KeyRetired) and record.keyid == root != event.keyid in keys:
             keys[event.keyid] = _Enrolment(keys[event.keyid].public, event.size)
     return origin, keys
 
@@ -92,10 +94,15 @@ _FIRST: Final = (0, NO_PREVIOUS)
 
 @dataclass
 class Walk:
-    """The pass. `number`: the ordinal of the next row; `heads`: stream to (version, digest).
+    """The pass. `number`: rows taken in; `heads`: stream to (version, digest).
 
     `expected`: the rows of the stream `ledger`, known beforehand. `met`: those the pass came by; what it says
-    holds where the two are the same.
+    holds where the two are the same. `ordinals`: where in the log each of them stands, from 0. `retirements`:
+    place, ordinal and event of each `KeyRetired`.
+
+    Rows that were `known` already, at an earlier look that checked them, are folded in for what later ones
+    build on: their signatures, roles and evidence are not asked for again. `kept_tasks` are those whose
+    streams are then taken in from their beginning; None where all are.
     """
 
     expected: Sequence[Row]
@@ -106,39 +113,56 @@ class Walk:
     heads: dict[str, tuple[int, str]] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
     met: list[Row] = field(default_factory=list)
+    ordinals: list[int] = field(default_factory=list)
+    retirements: list[tuple[str, int, KeyRetired]] = field(default_factory=list)
     founding: str = ""
+    kept_tasks: Set[str] | None = None
 
     def __post_init__(self) -> None:
         self.origin, self._keys = _enrolments(self.expected)
-        self._keyring = Keyring(self.origin)
+        self.keyring = Keyring(self.origin)
         self.law = Law(self.checks["law"], self.heads, self.damaged)
         self.evidence = EvidenceIndex(self.checks["evidence"])
         self._names: dict[str, StreamName | None] = {}
         self._panels: dict[tuple[str | None, int | None, str | None], str] = {}
         self._rights: dict[tuple[str, str], str | None] = {}
         self._signed: dict[tuple[str, str], int] = {}
+        self._known = False
+        self._ordinal = 0
 
-    def take(self, rows: Sequence[Row]) -> None:
-        """Check the next rows, `ROWS_AT_ONCE` at most, and fold what they say in."""
+    def take(
+        self, rows: Sequence[Row], *, ordinals: Sequence[int] | None = None, known: bool = False
+    ) -> None:
+        """Check the next rows, `ROWS_AT_ONCE` at most, and fold what they say in.
+
+        `ordinals`: where each stands in the log, where rows were left out; else they follow one another.
+        """
         # Step by step, not row by row: the code of each step then stays in the processor's cache, which saves
         # a fifth of all but the signatures. Both steps are pure; what is found is noted in the order of rows.
         records = [_parsed(row.record) for row in rows]
         events = [_validated(record) for record in records]
-        for row, record, event in zip(rows, records, events, strict=True):
-            self._take(row, record, event)
+        self._known = known
+        if ordinals is None:
+            ordinals = range(self.number, self.number + len(rows))
+        for number, row, record, event in zip(ordinals, rows, records, events, strict=True):
+            self._ordinal = number
+            self._take(number, row, record, event)
+        self.number += len(rows)
 
-    def _take(self, row: Row, record: Record | RecordError, event: Event | ValueError) -> None:
-        number = self.number
-        self.number += 1
+    def _take(
+        self, number: int, row: Row, record: Record | RecordError, event: Event | ValueError
+    ) -> None:
         if row.stream == LEDGER:
             self.met.append(row)
+            self.ordinals.append(number)
         if isinstance(record, RecordError):
             self._spoil(row, "a record", record.message)
             if number == 0:
                 self._not_founded("a record that cannot be read")
             self.heads[row.stream] = (row.version, digest(row.record))
             return
-        self._signature(number, row, record)
+        if not self._known:
+            self._signature(number, row, record)
         if row.stream != record.stream or row.version != record.version:
             self._spoil(row, "the record of its place", f"{record.stream} v{record.version}")
             self.heads[row.stream] = (row.version, record.digest)
@@ -174,22 +198,26 @@ class Walk:
             self.law.evaluation_event(stream, name, record.version, event, record.digest)
         if type(event) is PanelConvened:
             self._panels[name.task, event.attempt, event.phase] = record.digest
-        self.evidence.take(stream, record.version, event)
+        if not self._known:
+            self.evidence.take(stream, record.version, event)
 
     def _ledger_event(self, record: Record, event: Event) -> None:
-        if isinstance(event, EvidenceErased):
-            self.evidence.erase(event, f"{LEDGER} v{record.version}", self.heads)
+        place = f"{LEDGER} v{record.version}"
+        if isinstance(event, EvidenceErased) and (
+            self.kept_tasks is None or event.task in self.kept_tasks
+        ):
+            self.evidence.erase(event, place, self.heads)
         if isinstance(event, LedgerFounded) and record.version == 1:
             self.founding = record.digest
             self._admit(record, event)
-            self._role(record, event)
-        else:
-            # A key may end itself, so the right to do so is asked first.
-            self._role(record, event)
+            self._role(record)
+        elif self._role(record):  # of anybody else's hand it changes nothing
             self._admit(record, event)
+            if isinstance(event, KeyRetired):
+                self.retirements.append((place, self._ordinal, event))
 
     def _admit(self, record: Record, event: Event) -> None:
-        fault = self._keyring.admit(event, record.version, self.verify_signature)
+        fault = self.keyring.admit(event, record.version, self.verify_signature)
         self._rights.clear()
         if fault is not None:
             place = f"{LEDGER} v{record.version}"
@@ -214,7 +242,7 @@ class Walk:
             self._spoil(row, f"data that fits {record.type}", misfit(event))
             return False
         if name.kind != "ledger":
-            self._role(record, event)
+            self._role(record)
         return True
 
     def _signature(self, number: int, row: Row, record: Record) -> None:
@@ -228,26 +256,28 @@ class Walk:
         place_of = (number, row.stream, row.version)
         self.signatures.add(place_of, key.public, record.signature, record.line)
 
-    def _role(self, record: Record, event: Event) -> None:
-        number = self.number - 1
+    def _role(self, record: Record) -> bool:
+        """Whether the signer may sign this; what is past the trust in its key is found, and not forbidden."""
+        if self._known:
+            return True
+        number = self._ordinal
         pair = (record.keyid, record.type)
         self._signed[pair] = self._signed.get(pair, 0) + 1
         if pair not in self._rights:
-            self._rights[pair] = self._keyring.may_sign(*pair)
+            self._rights[pair] = self.keyring.may_sign(*pair)
         fault = self._rights[pair]
         key = self._keys.get(record.keyid)
         if fault is not None:
-            if key is not None and record.keyid not in self._keyring.keys:
-                fault = "a key that was enrolled later"
+            if key is not None and record.keyid not in self.keyring.keys:
+                fault = "a key that root had not enrolled by then"
             expected = f"signed by a key for {signer_of(record.type)}"
             self.checks["roles"].find(f"{record.stream} v{record.version}", expected, fault)
         elif key is not None and key.trusted_size is not None and number >= key.trusted_size:
-            if isinstance(event, KeyRetired) and event.keyid == record.keyid:
-                return  # a key may end itself, which is its last word
             expected = f"a key still trusted at record {number}"
             found = f"retired as of size {key.trusted_size}"
             place = f"{record.stream} v{record.version}"
             self.checks["roles"].find(place, expected, found, UNVERIFIABLE)
+        return fault is None
 
     def _link(self, stream: str, name: StreamName, record: Record) -> None:
         version, last = self.heads.get(stream, _FIRST)
@@ -293,7 +323,7 @@ class Walk:
         check = self.checks["roles"]
         if check.status == "PASS":
             said = ", ".join(f"{role} {by_role[role]:,}" for role in sorted(by_role))
-            check.note = f"{said}, each in its span"
-        if self._keyring.custody == "together":
+            check.note = f"{said}, each in its span" if said else ""
+        if self.keyring.custody == "together":
             check.note += "; the keys of these roles were made together: self-asserted"
         check.note = check.note.removeprefix("; ")

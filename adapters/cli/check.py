@@ -2,67 +2,95 @@
 
 from __future__ import annotations
 
+import os
+from importlib import resources
+from pathlib import Path
 from typing import Final
 
-from ...domain.errors import BadData
+from ...domain.errors import Misuse
 from ...domain.streams import parse_stream, require_id
-from ...projections.catalogue import PROJECTIONS
-from ..findings import DIFFERS, FIRST_LOOK, INTACT, MEANINGS, Check, Report, counted, listed
-from ..projector import check as check_projections
-from ..projector import obstacle
-from ..reading import Source
+from ..audit import audit
+from ..findings import FIRST_LOOK, INTACT, MEANINGS, Check, Report, counted
+from ..new_file import refuse_existing, write_bytes_new
 from ..replay import EvaluationReplay, ReplayReport
 from ..replay import replay as replay_task
-from ..store.snapshot import Snapshot, open_snapshot
-from ..verify import Difference
-from ..verify import verify as verify_ledger
-from .findings import FINDINGS_SHOWN_MAX, said, show_place, stream_of, together
+from ..store.location import SQLiteLocation, locate
+from .findings import FINDINGS_SHOWN_MAX, said, show_place, stream_of
+from .hints import hint_of
 from .reading import at_ledger, read
-from .terminal import Column, Part, Terminal, json_page, out
+from .terminal import Column, Part, Terminal, json_page, out, warn
+from .verify_options import Asked, pins_of_user
 
 _STYLES: Final = {"PASS": "good", "FAIL": "bad", "NOT CHECKED": "warn"}
 _NOTE_CELLS: Final = 29
 
 
-def verify(url: str, *, live: bool, as_json: bool) -> int:
-    """Check the whole ledger; the exit code of the worst that was found."""
-    with open_snapshot(url, live=live) as snapshot:
-        report = _report(snapshot)
+def verify(url: str, asked: Asked, *, live: bool, as_json: bool, brief: bool = False) -> int:
+    """Check the whole ledger, and pin what holds; the exit code of the worst that was found.
+
+    `brief`: print the answer as one line.
+    """
+    asked.check()
+    split_file = None if asked.split_view is None else _split_file(asked.split_view, url)
+    pins, known, why_none = (None, [], "no pin is read") if asked.no_pin else pins_of_user()
+    against = asked.against(url, known, why_none, live=live)
+    audited = audit(url, against, pins, live=live)
+    report, unkept = audited.report, audited.unkept
+    if split_file is not None and report.split_view is not None:
+        write_bytes_new(split_file, report.split_view.raw)
     page = out()
     if as_json:
         page.raw(json_page(report.document()))
-        return report.code
-    _show_report(page, report, at_ledger(url))
+    elif brief:
+        page.line(*_brief(page, report))
+    else:
+        _show_report(page, report, at_ledger(url), asked)
+    if split_file is not None and report.split_view is None:
+        warn(f"no two signed checkpoints contradict each other: {split_file} is not written")
+    if why_none and not asked.no_pin:
+        warn(f"no pin was read or kept: {why_none}")
+    if unkept is not None:
+        if asked.require_pin:
+            raise unkept
+        warn(f"this look is not pinned: {unkept.message}")
     return report.code
 
 
-def _report(snapshot: Snapshot) -> Report:
-    underivable: list[str] = []
-
-    def compare(_: Source) -> list[Difference]:
-        try:
-            return list(together(check_projections(snapshot)))
-        except BadData as error:
-            underivable.append(error.message)
-            return []
-
-    report = verify_ledger(snapshot, projections_check=compare)
-    check = report["projections"]
-    if underivable:
-        check.skip("nothing is derived from records that do not hold")
-        return report
-    obstacles = {p.name: why for p in PROJECTIONS if (why := obstacle(snapshot, p)) is not None}
-    if check.status == "PASS":
-        held = len(PROJECTIONS) - len(obstacles)
-        missing = f"; {listed(obstacles)} {next(iter(obstacles.values()))}" if obstacles else ""
-        if held:
-            check.note = f"{held} agree with the events{missing}"
-        else:
-            check.skip("none is made yet: causebook rebuild")
-    return report
+def schema() -> int:
+    """Print the schema of what `--json` prints."""
+    file = resources.files("causebook.adapters") / "verify_report.schema.json"
+    out().raw(file.read_text(encoding="ascii").rstrip("\n"))
+    return 0
 
 
-def _show_report(page: Terminal, report: Report, at: str) -> None:
+def _split_file(name: str, url: str) -> Path:
+    """The file for a split view. Raises `Misuse` where it would lie beside the ledger."""
+    file, where = Path(name), locate(url)
+    folder = Path(os.path.realpath(file.parent))
+    if isinstance(where, SQLiteLocation) and folder == where.path.parent:
+        raise Misuse(
+            f"--split-view: {name} lies beside the ledger, where verify writes nothing",
+            hint="name a file in another folder",
+        )
+    refuse_existing(file)
+    return file
+
+
+def _brief(page: Terminal, report: Report) -> list[Part]:
+    """The answer in one line: how far it holds, or the first of the worst that does not."""
+    if report.code in (INTACT, FIRST_LOOK):
+        doubt = "; a first look" if report.code == FIRST_LOOK else ""
+        return [("intact", "good"), f": {_extent(report)}{doubt}"]
+    worst = next(each for each in report.findings if each.code == report.code)
+    check, what = f": {worst.check}", said(worst.expected, worst.found)
+    place = f"{check}, {worst.place}"
+    # The most that one line holds; where to look, before what is wrong there.
+    sayings = [f"{place}: {what}"] + [f"{check}: {what}"] * (stream_of(worst.place) is None)
+    fitting = (each for each in sayings if page.cells(report.meaning + each) <= page.width)
+    return [(report.meaning, "bad"), next(fitting, place)]
+
+
+def _show_report(page: Terminal, report: Report, at: str, asked: Asked) -> None:
     page.line(
         (report.origin, "strong"),
         f", {counted(report.records, 'record')} in {counted(report.streams, 'stream')}",
@@ -76,47 +104,36 @@ def _show_report(page: Terminal, report: Report, at: str) -> None:
         for stream in report.open_evaluations[:FINDINGS_SHOWN_MAX]:
             page.line(f"    {stream}")
     page.blank()
-    if report.code in (INTACT, FIRST_LOOK):
-        page.line((report.meaning, "good" if report.code == INTACT else "warn"))
-    else:
+    if report.code not in (INTACT, FIRST_LOOK):
         page.line((report.meaning, "bad"))
+        text, command = hint_of(report, at, is_written=asked.split_view is not None)
+        page.line(("hint:", "strong"), f" {text}")
+        if command:
+            page.command("      ", command)
+        return
+    page.line((f"intact, {_extent(report)}", "good" if report.code == INTACT else ""))
     if report.code == FIRST_LOOK:
+        page.line(("but who founded it is self-asserted: a first look", "warn"))
         page.line(f"founding {report.founding}")
         page.line(("hint:", "strong"), " hold that digest against the one the founder gives you")
-    elif report.code != INTACT:
-        _hint(page, report, at)
 
 
-def _hint(page: Terminal, report: Report, at: str) -> None:
-    """What to do about the worst that was found."""
-    worst = [finding for finding in report.findings if finding.code == report.code]
-    # One that names a stream says where to look.
-    finding = next((each for each in worst if stream_of(each.place)), worst[0])
-    check, stream = report[finding.check], stream_of(finding.place)
-    command = ""
-    if check.name == "projections":
-        text = "the records stand; what is derived from them is made anew by"
-        command = f"causebook rebuild{at}"
-    elif check.name == "evidence" and report.code == DIFFERS:
-        text = "the records stand; put the evidence back from an older copy of the ledger"
-    elif check.name == "law" and stream is not None:
-        text = "signed by who may, and against the rules; the decision, step by step:"
-        command = f"causebook why {stream.split('/')[1]}{at}"
-    else:
-        text = "compare with an older copy of the ledger"
-        if stream is not None:
-            text += "; the records there:"
-            command = f"causebook log {stream}{at}"
-    page.line(("hint:", "strong"), f" {text}")
-    if command:
-        page.command("      ", command)
+def _extent(report: Report) -> str:
+    """How far it is known to be complete: never simply complete."""
+    sealed = report.sealed or 0
+    if sealed == report.records:
+        return f"complete as of size {sealed:,}"
+    left = report.records - sealed
+    number = counted(report.records, "record")
+    return f"{number}, of which {left:,} {'is' if left == 1 else 'are'} not sealed yet"
 
 
 def _show_check(page: Terminal, check: Check) -> None:
-    status = f"{check.status:<11}" if check.note or check.findings else check.status
+    note = "; ".join(each for each in (check.note, check.earlier) if each)
+    status = f"{check.status:<11}" if note or check.findings else check.status
     head: list[Part] = [f"  {check.name:<12}  ", (status, _STYLES[check.status])]
     if not check.findings:
-        _noted(page, head, check.note)
+        _noted(page, head, note)
         return
     shown = check.findings[:FINDINGS_SHOWN_MAX]
     for finding in shown:
@@ -126,8 +143,8 @@ def _show_check(page: Terminal, check: Check) -> None:
     more = len(check.findings) - len(shown) + check.more
     if more:
         page.line(" " * _NOTE_CELLS, f"and {more:,} more: --json lists them")
-    if check.note:
-        page.paragraph(check.note, indent=_NOTE_CELLS)
+    if note:
+        page.paragraph(note, indent=_NOTE_CELLS)
 
 
 def _noted(page: Terminal, head: list[Part], note: str) -> None:

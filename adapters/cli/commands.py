@@ -55,13 +55,53 @@ def init(
     encrypt: Annotated[
         bool, typer.Option("--encrypt", help="Encrypt the new keys with a passphrase.")
     ] = False,
+    root_pub: Annotated[
+        str | None,
+        typer.Option(
+            "--root-pub",
+            metavar="FILE",
+            help="Root's public key (PEM), where root lives elsewhere; with --request.",
+        ),
+    ] = None,
+    authority_pub: Annotated[
+        str | None,
+        typer.Option(
+            "--authority-pub", metavar="FILE", help="Likewise the authority's; the two go together."
+        ),
+    ] = None,
+    request: Annotated[
+        str | None,
+        typer.Option(
+            "--request", metavar="FILE", help="Where to write what they are to sign: keys sign."
+        ),
+    ] = None,
+    signed: Annotated[
+        str | None,
+        typer.Option(
+            "--signed", metavar="FILE", help="Found the ledger that this signed request asks for."
+        ),
+    ] = None,
+    continues: Annotated[
+        str | None,
+        typer.Option(
+            "--continues",
+            metavar="FILE",
+            help="Go on from a ledger that lost sealed records: from its last checkpoint.",
+        ),
+    ] = None,
     passphrase_file: PassphraseFile = None,
     json: Json = False,
 ) -> int:
-    """Found a ledger, and make the keys that sign in it."""
+    """Found a ledger, and make the keys that sign in it.
+
+    Root and authority are best kept elsewhere: --root-pub, --authority-pub and --request write what they
+    are to sign there, and --signed founds the ledger once they have.
+    """
+    from .founding import Founding
     from .founding import init as do
 
-    return do(ledger, keys, origin, encrypt, passphrase_file, as_json=json)
+    said = Founding(origin, encrypt, root_pub, authority_pub, request, signed, continues)
+    return do(ledger, keys, said, passphrase_file, as_json=json)
 
 
 def judge(
@@ -146,6 +186,14 @@ def resolve(
     comment: Annotated[
         str, typer.Option("--comment", metavar="TEXT", help="Anything to be kept with it.")
     ] = "",
+    request: Annotated[
+        str | None,
+        typer.Option(
+            "--request",
+            metavar="FILE",
+            help="Store nothing: write what an authority elsewhere is to sign into FILE.",
+        ),
+    ] = None,
     ledger: Ledger = defaults.LEDGER,
     keys: Keys = defaults.KEYS,
     passphrase_file: PassphraseFile = None,
@@ -159,7 +207,9 @@ def resolve(
     from .resolve import resolve as do
 
     said = (decision, name, meaning, comment)
-    return do(task, said, ledger, keys, passphrase_file, seconds(lock_timeout), as_json=json)
+    return do(
+        task, said, ledger, keys, passphrase_file, seconds(lock_timeout), request, as_json=json
+    )
 
 
 def why(
@@ -248,17 +298,117 @@ def verify(
     live: Annotated[
         bool, typer.Option("--live", help="Read a ledger in use in its place, without a copy.")
     ] = False,
+    checkpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="Hold it against a signed checkpoint that you kept. Can be repeated.",
+        ),
+    ] = None,
+    trust: Annotated[
+        str | None,
+        typer.Option(
+            "--trust",
+            metavar="FILE",
+            help="Hold it against the founding, root key and head that keys export --trust wrote.",
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="Which logs and witnesses you believe (tlog-policy), and how many together.",
+        ),
+    ] = None,
+    max_age: Annotated[
+        str | None,
+        typer.Option(
+            "--max-age",
+            metavar="SPAN",
+            help="How old the quorum of the policy may be: 36h, 7d.",
+        ),
+    ] = None,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--witness",
+            metavar="URL",
+            help="Ask a witness for its newest checkpoint. Can be repeated.",
+        ),
+    ] = None,
+    tsa_ca: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tsa-ca",
+            metavar="FILE",
+            help="Certificates of timestamp authorities that you believe. Can be repeated.",
+        ),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--require",
+            metavar="CHECK",
+            help="Fail where this check is not run, such as witnesses. Can be repeated.",
+        ),
+    ] = None,
+    require_pin: Annotated[
+        bool, typer.Option("--require-pin", help="Fail at a first look: without a pin.")
+    ] = False,
+    no_pin: Annotated[
+        bool, typer.Option("--no-pin", help="Neither read nor move this user's pins.")
+    ] = False,
+    from_pin: Annotated[
+        bool,
+        typer.Option(
+            "--from-pin", help="Only hash what this user verified before; check what came since."
+        ),
+    ] = False,
+    split_view: Annotated[
+        str | None,
+        typer.Option(
+            "--split-view",
+            metavar="FILE",
+            help="Where two signed checkpoints contradict each other, write them to FILE.",
+        ),
+    ] = None,
     json: Json = False,
+    brief: Annotated[
+        bool,
+        typer.Option("--brief", help="Print one line: how far it holds, or where it does not."),
+    ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of what --json prints.")
+    ] = False,
 ) -> int:
-    """Check the whole ledger, and change nothing.
+    """Check the whole ledger, and change nothing near it.
 
-    Records, signatures, roles, chains, law, projections, evidence. Exits 0 intact, 20 intact but its
-    founder is self-asserted, 22 unverifiable, 23 derived state differs, 24 unlawful, 28 tampered. 25 torn,
-    26 truncated and 27 forked are kept for files, pins and checkpoints to come.
+    What is verified is pinned in your state folder, and the next look is held against it. Exits 0 intact,
+    20 intact but its founder is self-asserted, 22 unverifiable or a required check not run, 23 derived
+    state differs, 24 unlawful, 26 truncated, 27 forked, 28 tampered. 25 is kept for a file that is torn.
     """
+    from .check import schema as print_schema
     from .check import verify as do
+    from .verify_options import Asked
 
-    return do(ledger, live=live, as_json=json)
+    if schema:
+        return print_schema()
+    asked = Asked(
+        checkpoints=checkpoint or (),
+        trust=trust,
+        policy=policy,
+        max_age=max_age,
+        witnesses=witness or (),
+        tsa_ca=tsa_ca or (),
+        required=require or (),
+        require_pin=require_pin,
+        no_pin=no_pin,
+        from_pin=from_pin,
+        split_view=split_view,
+    )
+    return do(ledger, asked, live=live, as_json=json, brief=brief)
 
 
 def replay(

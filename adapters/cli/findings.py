@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ...domain.streams import parse_stream
-from ...projections.catalogue import PROJECTIONS
-from ..findings import Finding, listed
-from ..projector import Difference
+from ..findings import Finding
 from .terminal import Part, Terminal, short
 
 FINDINGS_SHOWN_MAX: Final = 10
@@ -69,24 +67,3 @@ def missing_record(findings: Iterable[Finding]) -> str | None:
         if finding.check == "chains" and _GAP.fullmatch(finding.found):
             return finding.place
     return None
-
-
-def together(differences: Iterable[Difference]) -> list[Difference]:
-    """The differences, those that are of whole projections and say the same said once."""
-    by_words: dict[tuple[str, str, str], list[Difference]] = {}
-    for difference in differences:
-        name = f"{difference.projection} {difference.key}" if difference.key else ""
-        words = (name, difference.expected, difference.found)
-        by_words.setdefault(words, []).append(difference)
-    return [
-        alike[0]
-        if len(alike) == 1
-        else Difference(_names([each.projection for each in alike]), "", expected, found)
-        for (_, expected, found), alike in by_words.items()
-    ]
-
-
-def _names(projections: Sequence[str]) -> str:
-    if len(projections) == len(PROJECTIONS):
-        return f"all {len(projections)} projections"
-    return listed(projections)

@@ -2,8 +2,9 @@
 
     from causebook import Judge, Ledger, ReadResult, Response, ToolCall
 
-`Ledger` founds and opens a ledger; what it hands out puts a judge loop of any kind on it. `ReadMemory` is
-the interception of repeat reads by itself, for a loop that judges nothing. Nothing here needs litellm.
+`Ledger` founds and opens a ledger; what it hands out puts a judge loop of any kind on it. `verify` checks
+one, as the command does. `ReadMemory` is the interception of repeat reads by itself, for a loop that judges
+nothing. Nothing here needs litellm.
 
 Names load when they are first used, so that `import causebook` costs next to nothing and a command that only
 reads never loads what only writers need.
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .adapters.attempt import Attempt
+    from .adapters.audit import verify
+    from .adapters.findings import Report
     from .adapters.ledger import Ledger, TaskHandle
     from .adapters.panel import Panel
     from .adapters.seat import Judge, Seat
@@ -48,6 +51,7 @@ _HOMES = {
     "ReadMemory": "domain.reads",
     "ReadResult": "domain.ports",
     "Repeat": "domain.reads",
+    "Report": "adapters.findings",
     "Request": "domain.ports",
     "Response": "domain.ports",
     "Seat": "adapters.seat",
@@ -56,6 +60,7 @@ _HOMES = {
     "VersionConflict": "domain.errors",
     "Workspace": "domain.ports",
     "WorkspaceFacts": "domain.events",
+    "verify": "adapters.audit",
 }
 
 __all__ = [
@@ -74,6 +79,7 @@ __all__ = [
     "ReadMemory",
     "ReadResult",
     "Repeat",
+    "Report",
     "Request",
     "Response",
     "Seat",
@@ -83,6 +89,7 @@ __all__ = [
     "Workspace",
     "WorkspaceFacts",
     "__version__",
+    "verify",
 ]
 
 

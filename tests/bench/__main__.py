@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import append, verification
+from . import append, pinned, sealing, verification
 from .measure import Machine, Ratio
 from .report import DOCUMENT, lines, written
 
@@ -29,7 +29,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="causebook-bench-", dir=given.folder) as name:
         appended = append.measure(Path(name))
         verified = verification.measure(appended.url)
-    ratios: list[Ratio] = [appended.ratio, *verified.ratios]
+        from_pin = pinned.measure(Path(name))
+        sealed = sealing.measure(Path(name))
+    ratios: list[Ratio] = [appended.ratio, *verified.ratios, from_pin, *sealed]
     machine = Machine.here()
     text = lines(machine, ratios, appended, verified)
     sys.stdout.write("\n".join(text) + "\n")

@@ -11,12 +11,14 @@ from causebook import (
     PanelDecided,
     ReadMemory,
     ReadResult,
+    Report,
     Request,
     Response,
     Seat,
     TaskHandle,
     ToolCall,
     Workspace,
+    verify,
 )
 
 
@@ -65,3 +67,11 @@ def answer(request: Request) -> Response:
     """What a model gives."""
     tools = [tool["function"]["name"] for tool in request.tools]
     return Response(None, (ToolCall("1", str(tools[0]), "{}"),), model=request.model)
+
+
+def auditor(url: str, kept: bytes) -> list[str]:
+    """Who checks a ledger, holding it against a checkpoint that they kept."""
+    report: Report = verify(url, checkpoints=[kept], require_pin=True)
+    if report.code == 0:
+        return []
+    return [f"{found.check} {found.place}: {found.expected}" for found in report.findings]

@@ -18,6 +18,8 @@ import pytest
 
 from causebook.adapters.cli.main import main
 
+KEPT = ("CAUSEBOOK_TEST_POSTGRES", "CAUSEBOOK_STATE")
+"""Settings of the tests' own."""
 PASS, WARN, BLOCKER, PROSE, FAULT = "pass", "warn", "blocker", "prose", "fault"
 
 
@@ -151,7 +153,10 @@ def founded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Desk(folder).script(name, answers)
     url = f"sqlite:///{folder / 'ledger.db'}"
     arguments = ("init", "--ledger", url, "--keys", str(folder / "keys"), "--origin", "a.example/t")
-    done = invoke(*arguments)
+    with pytest.MonkeyPatch.context() as patch:
+        # The desks made of it are somebody else's, who has not seen the ledger yet.
+        patch.setenv("CAUSEBOOK_STATE", str(tmp_path_factory.mktemp("founder")))
+        done = invoke(*arguments)
     assert done.code == 0, done.err
     return folder
 
@@ -160,7 +165,7 @@ def founded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting of whoever runs the tests counts."""
     for name in list(os.environ):
-        if name.startswith("CAUSEBOOK_") and name != "CAUSEBOOK_TEST_POSTGRES":
+        if name.startswith("CAUSEBOOK_") and name not in KEPT:
             monkeypatch.delenv(name)
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("COLUMNS", "80")
