@@ -30,6 +30,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     protocol = made.protocol("panel", {"security": [lines(1, 9), verdict("blocker", "It leaks.")]})
     done = made.run(*made.judge("T-1", protocol))
     assert done.returncode == 10, done.stderr
+    done = made.run("export", "T-1", "--bundle", "kept.zip")
+    assert done.returncode == 0, done.stderr
     return made
 
 
@@ -45,6 +47,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         (["replay", "T-1"], 0, ""),
         (["tasks"], 0, "T-1"),
         (["keys", "list"], 0, "engine"),
+        (["prove", "0"], 0, "c2sp.org/tlog-proof@v1"),
+        (["export", "T-1", "--bundle", "T-1.zip"], 0, "heads"),
+        (["check", "kept.zip"], 20, "self-asserted"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -1,0 +1,1 @@
+"""Bundles: one task of a ledger in one file, for somebody who has nothing else."""
