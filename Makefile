@@ -48,7 +48,7 @@ lint: pyproject.toml
 	@test -x $(LINT)/bin/pip || $(PYTHON) -m venv $(LINT) \
 	  || { echo "hint: on Debian and Ubuntu: apt-get install python3-venv"; rm -rf $(LINT); exit 1; }
 	@rm -rf build .mypy_cache
-	@$(LINT)/bin/python $(PIP) -e '.[lint,postgres,fast]' --config-settings editable_mode=strict
+	@$(LINT)/bin/python $(PIP) -e '.[lint,postgres,fast,timestamp]' --config-settings editable_mode=strict
 	$(LINT)/bin/ruff check .
 	$(LINT)/bin/ruff format --check .
 	$(LINT)/bin/mypy -p causebook

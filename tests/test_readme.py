@@ -16,6 +16,7 @@ import pytest
 
 from causebook import Ledger, Read, ReadResult, Request, Response, ToolCall
 from causebook.adapters.cli.commands import COMMANDS
+from causebook.adapters.cli.commands_log import COMMANDS as LOG_COMMANDS
 from causebook.adapters.protocol import load_protocol
 
 from .test_format import with_part
@@ -31,8 +32,11 @@ def part(name: str) -> str:
     return match[1]
 
 
-def page() -> str:
-    """What `causebook why` says in the demo. Times and digests, new each time, are masked: like as like."""
+def pages() -> dict[str, str]:
+    """What the demo prints: its second act, and what `causebook why` says.
+
+    Times and digests, new each time, are masked: like as like.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "causebook", "demo"],
         capture_output=True,
@@ -40,7 +44,8 @@ def page() -> str:
         env={"PATH": "/usr/bin:/bin", "COLUMNS": "80", "LC_ALL": "C.UTF-8"},
         check=True,
     )
-    why = done.stdout.split("$ causebook why ")[1].split("\n\n$ causebook ")[0]
+    why = "$ causebook why " + _between(done.stdout, "$ causebook why ", "\n\n$ causebook ")
+    act = "# turned.db: " + _between(done.stdout, "# turned.db: ", "\n\nThe first two ")
     numbers: dict[str, int] = {}
 
     def masked(match: re.Match[str]) -> str:
@@ -48,12 +53,28 @@ def page() -> str:
         return hashlib.sha256(f"record {number}".encode()).hexdigest()[:8] + "…"
 
     why = re.sub(r"[0-9a-f]{8}…", masked, why.rstrip())
-    return "$ causebook why " + re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-02 10:41", why)
+    return {"act": act, "why": re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-02 10:41", why)}
 
 
-def test_the_first_page_is_what_the_demo_prints() -> None:
+def _between(text: str, start: str, end: str) -> str:
+    return text.split(start, 1)[1].split(end, 1)[0]
+
+
+def shown(text: str) -> str:
+    """README.md with the pages that the demo prints now."""
+    for name, page in pages().items():
+        text = with_part(text, name, f"```\n{page}\n```")
+    return text
+
+
+def test_the_pages_are_what_the_demo_prints() -> None:
     text = README.read_text(encoding="utf-8")
-    assert with_part(text, "why", f"```\n{page()}\n```") == text
+    assert shown(text) == text
+
+
+def test_the_tampering_stands_on_the_first_screen() -> None:
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert next(n for n, line in enumerate(lines) if line.startswith("truncated: ")) < 40
 
 
 def test_the_protocol_is_one(tmp_path: Path) -> None:
@@ -90,8 +111,9 @@ def test_the_library_example_runs_in_under_15_lines(
 def test_every_command_is_in_the_table() -> None:
     text = README.read_text(encoding="utf-8")
     rows = set(re.findall(r"^\| `([a-z]+)", text, re.MULTILINE))
-    assert set(COMMANDS) <= rows | {"tasks"}
-    assert "`tasks`, `keys list`" in text
+    assert {*COMMANDS, *LOG_COMMANDS} <= rows | {"checkpoint"}
+    assert "`seal`, `checkpoint`" in text
+    assert {"keys", "pins", "witness"} <= rows
 
 
 def test_the_test_command_is_the_one_ci_calls() -> None:
@@ -101,5 +123,4 @@ def test_the_test_command_is_the_one_ci_calls() -> None:
 
 
 if __name__ == "__main__":
-    written = README.read_text(encoding="utf-8")
-    README.write_text(with_part(written, "why", f"```\n{page()}\n```"), encoding="utf-8")
+    README.write_text(shown(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -12,11 +12,14 @@ from typing import Final
 
 from ...domain.errors import CausebookError, IOFailure
 from ..demo import EXPECTED, EXPECTED_EXIT, SPEC, TASK, set_stage
+from ..demo_tampering import TAMPERINGS, tampered
+from ..findings import TAMPERED, TRUNCATED
 from .terminal import ReaderGone, out
 
 _AT: Final = ("--ledger", "sqlite:///ledger.db")
 _KEYS: Final = ("--keys", "keys")
-_SETTINGS: Final = ("CAUSEBOOK_LEDGER", "CAUSEBOOK_KEYS", "CAUSEBOOK_PASSPHRASE")
+_STATE: Final = "CAUSEBOOK_STATE"
+_SETTINGS: Final = ("CAUSEBOOK_LEDGER", "CAUSEBOOK_KEYS", "CAUSEBOOK_PASSPHRASE", _STATE)
 
 
 Run = Callable[[Sequence[str]], int]
@@ -49,7 +52,8 @@ def demo(keep: str | None, run: Run) -> int:
             _step(run, "verify", *_AT),
             _step(run, "replay", TASK, *_AT),
         ]  # fmt: skip
-        expected = [0, EXPECTED_EXIT, 0, 20, 0]
+        codes += _second_act(run, folder)
+        expected = [0, EXPECTED_EXIT, 0, 0, 0, TAMPERED, TAMPERED, TRUNCATED]
         verdicts = _verdicts() if codes == expected else {}
         if verdicts != EXPECTED:
             raise CausebookError(
@@ -58,9 +62,10 @@ def demo(keep: str | None, run: Run) -> int:
             )
     page.line("")
     page.paragraph(
-        "verify says self-asserted because you are the founder here: whoever holds all the keys could "
-        "have written all of this anew. The founding digest is what you would give to others, for them "
-        "to hold the ledger against."
+        "The first two are found by whoever looks. The third is found since somebody looked before: verify "
+        "keeps what it saw in a state folder of its user's (here, of the demo's), and holds the next look "
+        "against it. Whoever holds all the keys could still have written all of it anew before the first "
+        "look: that takes a witness, or a root key that lives elsewhere."
     )
     page.line("")
     page.line("What to type next:")
@@ -75,9 +80,26 @@ def demo(keep: str | None, run: Run) -> int:
     return 0
 
 
-def _step(run: Run, *arguments: str) -> int:
+def _second_act(run: Run, folder: Path) -> list[int]:
+    """Tamper with copies of the ledger, as whoever has the file can, and verify each; the exit codes."""
     page = out()
     page.line("")
+    page.paragraph(
+        "Now what whoever has the file can do, without a key: three copies, each tampered with."
+    )
+    codes = []
+    for name, (what, tamper) in TAMPERINGS.items():
+        tampered(folder / "ledger.db", folder / name, tamper)
+        page.line("")
+        page.line(f"# {name}: {what}")
+        codes.append(_step(run, "verify", "--brief", "--ledger", f"sqlite:///{name}", gap=False))
+    return codes
+
+
+def _step(run: Run, *arguments: str, gap: bool = True) -> int:
+    page = out()
+    if gap:
+        page.line("")
     page.command("$ ", "causebook " + " ".join(shlex.quote(argument) for argument in arguments))
     code = run(arguments)
     if code == IOFailure.exit_code:
@@ -87,12 +109,14 @@ def _step(run: Run, *arguments: str) -> int:
 
 @contextmanager
 def _at(folder: Path) -> Iterator[None]:
-    """In `folder`, without what the caller's environment says about another ledger."""
+    """In `folder`, without what the caller's environment says about another ledger; pins go to `state`."""
     kept = {name: os.environ.pop(name) for name in _SETTINGS if name in os.environ}
+    os.environ[_STATE] = str(folder / "state")
     try:
         with chdir(folder):
             yield
     finally:
+        del os.environ[_STATE]
         os.environ.update(kept)
 
 

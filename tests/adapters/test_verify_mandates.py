@@ -147,6 +147,18 @@ def with_criteria(criteria: list[str]) -> Forge:
     return forge
 
 
+def test_a_judge_convened_with_a_tool_that_there_is_not() -> None:
+    forge = judged()
+    version = forge.last(TASK, "PanelConvened")
+
+    def change(said: dict[str, Any]) -> None:
+        said["data"]["judges"][0]["tools"] = ["read_mind"]
+
+    forge.resign(TASK, version, change)
+    finding = found(forge)
+    assert (finding.place, finding.found) == (f"{STREAM} v1", "read_mind")
+
+
 @pytest.mark.parametrize(
     "criteria",
     [[], ["x" * 16_384, "y"], ["x" * 8_193, "x" * 8_192], ['"' * 8_193]],

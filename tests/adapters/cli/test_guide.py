@@ -37,7 +37,11 @@ def test_the_script_plays(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["verify", "replay TASK", "evidence TASK", "tasks", "keys list", "rebuild"]
+    "command",
+    [
+        *("verify", "pins list", "replay TASK", "evidence TASK", "tasks", "keys list", "rebuild"),
+        *("seal", "checkpoint"),
+    ],
 )
 def test_each_field_of_a_document_is_named(desk: Desk, command: str) -> None:
     desk.judge("T-1", BLOCKER)
@@ -61,10 +65,11 @@ def test_every_exit_code_of_ours_is_in_the_table() -> None:
         kinds += kind.__subclasses__()
     for code in {kind.exit_code for kind in kinds}:
         assert re.search(rf"^\| {code} \|", GUIDE, re.MULTILINE), code
-    for code in (25, 26, 27):
-        assert re.search(rf"^\| {code} \| verify \| kept for ", GUIDE, re.MULTILINE)
+    for code in (0, 20, 22, 23, 24, 25, 26, 27, 28):
+        assert re.search(rf"^\| {code} \| (all|verify)\b", GUIDE, re.MULTILINE)
         assert f"{code}" in invoke("verify", "--help").out
-    assert "are kept for" in " ".join(invoke("verify", "--help").out.split())
+    assert re.search(r"^\| 25 \| verify \| kept for ", GUIDE, re.MULTILINE)
+    assert "25 is kept for" in " ".join(invoke("verify", "--help").out.split())
 
 
 def test_a_blocked_task_gets_an_attempt_more_and_a_completed_one_none(desk: Desk) -> None:
