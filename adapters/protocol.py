@@ -36,6 +36,10 @@ TIMEOUT_SECONDS_MAX: Final = 3600.0
 
 _KEYS: Final = ("policy", "phase", "timeout_seconds", "judge")
 _JUDGE_KEYS: Final = ("id", "model", "criteria", "tools", "max_tool_turns")
+_KEY_PARTS_MAX: Final = 64
+_DOTS: Final = re.compile(r"\.{2,}")
+_KEY_RUN: Final = re.compile(r"[\w.\t \"'-]+")
+"""What can stand in a dotted key, and a good deal of prose: no line of that has so many single dots."""
 _POSITION: Final = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
 
 
@@ -113,6 +117,10 @@ def _toml(name: str, content: bytes) -> dict[str, Any]:
             f"{name}, line {line}: expected UTF-8, found byte 0x{content[error.start]:02x}",
             hint="save the file as UTF-8",
         ) from None
+    runs = (run for line in text.split("\n") for run in _KEY_RUN.findall(_DOTS.sub("", line)))
+    if any(run.count(".") > _KEY_PARTS_MAX for run in runs):
+        # The parser's time grows with the square of a dotted key's length and more.
+        raise BadData(f"{name}: expected keys of at most {_KEY_PARTS_MAX} parts", hint=hint)
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -76,7 +76,7 @@ def unpacked_entries(raw: bytes, width: int) -> list[bytes]:
     """The records of an entry bundle that holds `width` of them. Raises `ValueError` where it does not."""
     records: list[bytes] = []
     at = 0
-    while at < len(raw):
+    while at < len(raw) and len(records) <= width:
         length = int.from_bytes(raw[at : at + _LENGTH_BYTES], "big")
         record = raw[at + _LENGTH_BYTES : at + _LENGTH_BYTES + length]
         if len(raw) - at < _LENGTH_BYTES or len(record) != length:
@@ -84,7 +84,8 @@ def unpacked_entries(raw: bytes, width: int) -> list[bytes]:
         records.append(record)
         at += _LENGTH_BYTES + length
     if len(records) != width:
-        raise ValueError(f"expected {width} entries, found {len(records)}")
+        found = len(records) if at == len(raw) else "more"
+        raise ValueError(f"expected {width} entries, found {found}")
     return records
 
 

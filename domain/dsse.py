@@ -80,7 +80,9 @@ def parse_envelope(raw: bytes) -> Envelope:
     if len(raw) > ENVELOPE_BYTES_MAX:
         raise EnvelopeError(f"envelope: expected at most {ENVELOPE_BYTES_MAX} bytes, found more")
     try:
-        document = decode(raw.removesuffix(b"\n"))
+        if not raw.endswith(b"\n"):
+            raise ValueError("expected one line, its end included")
+        document = decode(raw[:-1])
         if not isinstance(document, dict) or list(document) != [
             "payload", "payloadType", "signatures",
         ]:  # fmt: skip

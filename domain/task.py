@@ -41,6 +41,8 @@ from .events import (
     TaskOpened,
 )
 from .quorum import CANONICAL, PANEL_HALTS, decided, outcome, panel_halt
+from .streams import shorten
+from .tools import READ_TOOLS
 
 Stage = Literal[
     "unopened",
@@ -204,7 +206,10 @@ class Task:
         if "post_execute" in self.phases:
             return "pre_execute never comes after post_execute"
         names = [mandate.judge for mandate in event.judges]
-        return None if len(set(names)) == len(names) else "two judges of one id"
+        if len(set(names)) != len(names):
+            return "two judges of one id"
+        unknown = {name for mandate in event.judges for name in mandate.tools} - READ_TOOLS.keys()
+        return f"no read tool of ours: {shorten(min(unknown))}" if unknown else None
 
     def _decide_objection(self, event: PanelDecided) -> str | None:
         if self.stage != "judging" or self.panel is None:

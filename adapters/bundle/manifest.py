@@ -34,6 +34,9 @@ _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(ID_PATTERN)
 
 
+_COMMAS_A_FILE: Final = 3
+
+
 @dataclass(frozen=True)
 class FileFacts:
     """What the manifest says of one file: `length` in bytes, `sha256` in hex."""
@@ -132,7 +135,11 @@ def read_manifest(archive: Archive) -> Manifest:
 
     Raises `BundleError`. Whether their bytes have the digests it names is asked as they are read.
     """
-    manifest = Manifest.parse(archive.read(MANIFEST))
+    raw = archive.read(MANIFEST)
+    if raw.count(b",") > _COMMAS_A_FILE * len(archive.entries) + len(_KEYS):
+        # Said before it is taken apart: what is no manifest can take thirty times its size to read.
+        raise BundleError(f"{MANIFEST}: expected one entry for each file, found more than that")
+    manifest = Manifest.parse(raw)
     found = set(archive.entries) - {MANIFEST}
     for name in sorted(manifest.files.keys() - found):
         raise BundleError(f"{name}: expected this file, as the manifest says, found none")

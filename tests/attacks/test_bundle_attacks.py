@@ -560,6 +560,19 @@ def test_a_zip_whose_count_of_entries_lies(given: Path, tmp_path: Path) -> None:
         assert refused(path)[1] == TAMPERED
 
 
+def test_a_manifest_of_more_than_the_archive_holds(given: Path, tmp_path: Path) -> None:
+    """It would take thirty times its size to read, before the first of its names is missed."""
+    files, said = unpacked(given)
+    path = tmp_path / "many.zip"
+    raw = said.raw.replace(b'"files":[', b'"files":[' + b"{}," * 100_000, 1)
+    content = {**files, MANIFEST: raw}
+    with path.open("wb") as file:
+        write_archive(file, ((name, content[name]) for name in sorted(content, key=order)))
+    (report,) = checked(path)
+    assert report.code == TAMPERED
+    assert "expected one entry for each file" in str(report.answers)
+
+
 def test_a_file_that_the_manifest_does_not_name(given: Path, forge: Forge, tmp_path: Path) -> None:
     files, manifest = unpacked(given)
     files[MANIFEST] = manifest.raw

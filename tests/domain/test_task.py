@@ -250,7 +250,12 @@ class Clerk:
                 return TaskCompleted(attempt=attempt)
 
 
-def convened(attempt: int, phase: Phase, judges: tuple[str, ...] = JUDGES) -> PanelConvened:
+def convened(
+    attempt: int,
+    phase: Phase,
+    judges: tuple[str, ...] = JUDGES,
+    tools: tuple[str, ...] = ("read_file",),
+) -> PanelConvened:
     return PanelConvened(
         attempt=attempt,
         phase=phase,
@@ -260,7 +265,7 @@ def convened(attempt: int, phase: Phase, judges: tuple[str, ...] = JUDGES) -> Pa
                 judge=judge,
                 model="script/1",
                 criteria_digest="c" * 64,
-                tools=("read_file",),
+                tools=tools,
                 max_tool_turns=20,
             )
             for judge in judges
@@ -432,6 +437,11 @@ def other_ballots(word: str, letter: str, **update: Any) -> Event:
         ("OS", changed("OS", "g"), "PanelDecided has no place here: no panel sits"),
         ("OSPg", changed("OSPg", "P"), "pre_execute was judged in this attempt already"),
         ("OS", convened(1, "pre_execute", ("a", "b", "a")), "two judges of one id"),
+        (
+            "OS",
+            convened(1, "pre_execute", tools=("read_file", "read_mind")),
+            "no read tool of ours: 'read_mind'",
+        ),
         (
             "OSP",
             changed("OSP", "g", phase="post_execute"),

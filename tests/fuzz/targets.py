@@ -174,8 +174,7 @@ def _split_view(data: bytes) -> bytes:
 
 
 def _envelope(data: bytes) -> bytes:
-    raw = parse_envelope(data).raw
-    return data if raw == data + b"\n" else raw  # others may end it without a LF
+    return parse_envelope(data).raw
 
 
 def _heads(data: bytes) -> bytes:

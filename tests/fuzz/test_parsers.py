@@ -94,6 +94,8 @@ FOUND = {
         b'policy = "any"\ntimeout_seconds = 1' + b"0" * 400 + b"\n"
         b'[[judge]]\nid = "a"\nmodel = "script:a"\ncriteria = ["a"]\n',
     ),
+    "a key of 40,000 parts": ("protocol", b"a" + b".a" * 40_000 + b" = 1\n"),
+    "an envelope without the end of its line": ("envelope", b"{}"),
     "a chunk of a negative length": (
         "answer to a submission",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc\r\n",
