@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from ..domain.proof import SplitView
-from .pin import Looked, Pin
+from .verification.pin import Looked, Pin
 
 CheckName = Literal[
     "records",
@@ -169,7 +169,7 @@ class Report:
         return MEANINGS[self.code]
 
     def document(self) -> dict[str, Any]:
-        """The report as JSON can say it: `verify_report.schema.json` is its schema."""
+        """The report as JSON can say it: `report.schema.json` is its schema."""
         return {
             "location": self.location,
             "origin": self.origin,

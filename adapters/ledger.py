@@ -31,7 +31,6 @@ from ..domain.events import (
 from ..domain.evidence import text_bytes
 from ..domain.streams import require_id
 from .attempt import Attempt
-from .cosigning import Witness
 from .founding import (
     ask_founding,
     require_origin,
@@ -40,8 +39,9 @@ from .founding import (
     store_founding,
 )
 from .keys import ROLES, KeyFolder, Passphrase, no_passphrase
-from .seal_memory import SealMemory
-from .sealing import Sealed, Sealer
+from .sealing.cosigning import Witness
+from .sealing.memory import SealMemory
+from .sealing.seal import Sealed, Sealer
 from .store.port import Store
 from .store.url import JUDGE_LOCK_TIMEOUT_SECONDS, found, open_store
 from .takeover import take_over

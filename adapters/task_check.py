@@ -19,7 +19,7 @@ from ..projections.facts import TaskFacts, read_stream
 from .findings import DIFFERS, INTACT, MEANINGS, CheckName, Finding
 from .reading import Source, Unreadable, read
 from .store.port import CheckpointRow, EvidenceRow, Row, TileRow
-from .verify import verify
+from .verification.verify import verify
 
 CHECKED: Final[tuple[CheckName, ...]] = (
     *("records", "signatures", "roles", "chains", "law", "evidence"),

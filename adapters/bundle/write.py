@@ -34,9 +34,9 @@ from ...domain.proof import ConsistencyProof, InclusionProof
 from ...domain.record import digest
 from ...domain.streams import LEDGER
 from ..findings import MEANINGS
+from ..handover.sealed_log import SealedLog, log_signer, sealed_log
 from ..keys import Signer
 from ..reading import Source, evidence_fault, unpacked
-from ..sealed_log import SealedLog, log_signer, sealed_log
 from ..store.port import Row
 from ..task_check import TaskRows, check_task, task_rows
 from .archive import MANIFEST, order, write_archive

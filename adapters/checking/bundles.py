@@ -37,7 +37,7 @@ from ..ledger_stream import read_ledger
 from ..signatures import verify as verify_signature
 from ..store.port import Row
 from ..task_check import TaskRows
-from ..verify import verify
+from ..verification.verify import verify
 from .given import Given
 from .known import Known, KnownLedger, shown
 from .records import OfBundle, row_of

@@ -6,7 +6,7 @@ old <number>                               a consistency proof
 {"kind":"causebook split view/1"…          a split view
 {"payload":"…                              a DSSE envelope: heads, an attestation, or a record
 {"at":"…                                   a record
-a folder with a file `checkpoint`          the log as tiles (adapters/tiles.py)
+a folder with a file `checkpoint`          the log as tiles (adapters/handover/tiles.py)
 a text whose second line is a number       a checkpoint
 """
 

@@ -1,4 +1,4 @@
-"""Checking a whole log that came as tiles (adapters/tiles.py): every record of it, as `verify` does.
+"""Checking a whole log that came as tiles (adapters/handover/tiles.py): every record of it, as `verify` does.
 
 1.  tree         every tile is what the entries and the tiles below come to, up to the checkpoint's root
 2.  records, signatures, roles, chains, law     as `verify` checks a ledger
@@ -18,10 +18,10 @@ from ...domain.errors import BadData, CausebookError, NoInput
 from ...domain.record import digest
 from ...domain.streams import LEDGER
 from ..findings import TRUNCATED, CheckName, counted
+from ..handover.tiles import check_upper_tiles, read_checkpoint, read_log
 from ..ledger_stream import read_ledger
 from ..store.port import Row
-from ..tiles import check_upper_tiles, read_checkpoint, read_log
-from ..verify import verify
+from ..verification.verify import verify
 from .bundles import COMPLETE, Sealed, Stated
 from .given import Given
 from .known import Known, KnownLedger

@@ -9,12 +9,12 @@ from typing import Final
 
 from ...domain.errors import Misuse
 from ...domain.streams import parse_stream, require_id
-from ..audit import audit
 from ..findings import FIRST_LOOK, INTACT, MEANINGS, Check, Report, counted
-from ..new_file import refuse_existing, write_bytes_new
+from ..handover.new_file import refuse_existing, write_bytes_new
 from ..replay import EvaluationReplay, ReplayReport
 from ..replay import replay as replay_task
 from ..store.location import SQLiteLocation, locate
+from ..verification.audit import audit
 from .findings import FINDINGS_SHOWN_MAX, said, show_place, stream_of
 from .hints import hint_of
 from .reading import at_ledger, read
@@ -58,7 +58,7 @@ def verify(url: str, asked: Asked, *, live: bool, as_json: bool, brief: bool = F
 
 def schema() -> int:
     """Print the schema of what `--json` prints."""
-    file = resources.files("causebook.adapters") / "verify_report.schema.json"
+    file = resources.files("causebook.adapters.verification") / "report.schema.json"
     out().raw(file.read_text(encoding="ascii").rstrip("\n"))
     return 0
 

@@ -13,14 +13,14 @@ from ...domain.errors import BadData, CannotCreate, Misuse
 from ...domain.events import Role
 from ...domain.note import NOTE_BYTES_MAX, NoteError
 from ...domain.streams import require_id, shorten
-from ..attestation import Attested, attest
 from ..bundle.write import FindKey, Written, sealed_task, write_bundle
 from ..checking.known import shown
 from ..findings import counted
+from ..handover.attestation import Attested, attest
+from ..handover.new_file import refuse_existing, write_bytes_new, write_new
+from ..handover.sealed_log import sealed_log
+from ..handover.tiles import Mirrored, write_tiles
 from ..keys import KeyFolder
-from ..new_file import refuse_existing, write_bytes_new, write_new
-from ..sealed_log import sealed_log
-from ..tiles import Mirrored, write_tiles
 from .passphrase import passphrase_from
 from .reading import at_ledger, read
 from .requests import read_file

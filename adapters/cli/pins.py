@@ -8,10 +8,10 @@ from ...domain.encoding import base64_text
 from ...domain.errors import CannotCreate, CausebookError, IOFailure
 from ...domain.streams import shorten
 from ..findings import FIRST_LOOK, counted
-from ..pin import Looked, Pin
-from ..pins import Pins, places_of
 from ..store.snapshot import open_snapshot
-from ..verify import verify
+from ..verification.pin import Looked, Pin
+from ..verification.pins import Pins, places_of
+from ..verification.verify import verify
 from .terminal import Column, json_page, out, warn
 
 

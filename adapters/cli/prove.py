@@ -17,8 +17,8 @@ from ...domain.proof import ConsistencyProof, InclusionProof
 from ...domain.record import digest
 from ...domain.streams import parse_stream, shorten
 from ..findings import counted
-from ..new_file import refuse_existing, write_bytes_new
-from ..sealed_log import SealedLog, log_signer, sealed_log
+from ..handover.new_file import refuse_existing, write_bytes_new
+from ..handover.sealed_log import SealedLog, log_signer, sealed_log
 from ..store.port import Row
 from ..store.snapshot import Snapshot
 from .reading import read

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 from ...domain.encoding import base64_text
 from ...projections.catalogue import PROJECTIONS
-from ..audit import together
 from ..findings import DIFFERS, INTACT, counted
 from ..projector import Difference, Progress, digest_of
 from ..projector import rebuild as rebuild_store
+from ..sealing.tree_writing import rebuild as rebuild_tree
 from ..store.port import TREE
 from ..store.url import display, open_store
-from ..tree_writing import rebuild as rebuild_tree
+from ..verification.audit import together
 from .findings import FINDINGS_SHOWN_MAX, said
 from .terminal import err, json_page, out, short
 

@@ -9,7 +9,7 @@ from ...domain.events import Event, KeyEnrolled
 from ...domain.keyring import keyid_of, raw_key, spki_of
 from ...domain.signing_request import REQUEST_BYTES_MAX, SigningRequest, named
 from ..durable import replace_durably
-from ..new_file import refuse_existing, write_bytes_new
+from ..handover.new_file import refuse_existing, write_bytes_new
 from .terminal import Terminal, short
 
 

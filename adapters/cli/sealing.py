@@ -12,10 +12,10 @@ from ...domain.errors import BadData, CausebookError, Denied, IOFailure, Misuse,
 from ...domain.policy import POLICY_BYTES_MAX, Policy
 from ...domain.streams import shorten
 from ..findings import counted
-from ..sealed_log import sealed_log
-from ..sealing import Sealed
+from ..handover.sealed_log import sealed_log
+from ..sealing.seal import Sealed
 from ..store.location import display
-from ..witness_client import WitnessClient
+from ..witness.client import WitnessClient
 from .reading import at_ledger, read
 from .terminal import json_page, out, warn
 from .writing import open_ledger

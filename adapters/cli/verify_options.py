@@ -16,11 +16,11 @@ from ...domain.policy import POLICY_BYTES_MAX, Policy
 from ...domain.streams import LEDGER, shorten
 from ...domain.trust import TRUST_BYTES_MAX, Trust
 from ..findings import CheckName
-from ..pin import Pin
-from ..pins import Pins, places_of
 from ..reading import Unreadable, read
 from ..store.snapshot import open_snapshot
-from ..verify_held import Against, Heard, TimeChecker
+from ..verification.held import Against, Heard, TimeChecker
+from ..verification.pin import Pin
+from ..verification.pins import Pins, places_of
 
 T = TypeVar("T")
 
@@ -138,7 +138,7 @@ def _ask(urls: Sequence[str], policy: Policy | None, ledger: str, *, live: bool)
 
     They are asked before the ledger is read: one that seals meanwhile does not look cut short.
     """
-    from ..witness_client import WitnessClient
+    from ..witness.client import WitnessClient
 
     known = () if policy is None else policy.witnesses.values()
     keys = {witness.url.rstrip("/"): witness.key for witness in known if witness.url is not None}

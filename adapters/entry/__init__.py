@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .adapters.attempt import Attempt
-    from .adapters.audit import verify
     from .adapters.findings import Report
     from .adapters.ledger import Ledger, TaskHandle
     from .adapters.panel import Panel
     from .adapters.seat import Judge, Seat
+    from .adapters.verification.audit import verify
     from .domain.errors import Busy, CausebookError, Denied, Misuse, VersionConflict
     from .domain.events import PanelDecided, WorkspaceFacts
     from .domain.ports import (
@@ -60,7 +60,7 @@ _HOMES = {
     "VersionConflict": "domain.errors",
     "Workspace": "domain.ports",
     "WorkspaceFacts": "domain.events",
-    "verify": "adapters.audit",
+    "verify": "adapters.verification.audit",
 }
 
 __all__ = [

@@ -16,7 +16,7 @@ from causebook.adapters.bundle.manifest import FileFacts, Manifest
 from causebook.adapters.bundle.write import FindKey, Written, no_key, write_bundle
 from causebook.adapters.checking.check import check_files
 from causebook.adapters.checking.report import FileReport
-from causebook.adapters.new_file import write_new
+from causebook.adapters.handover.new_file import write_new
 from causebook.domain.note import NoteKey
 from causebook.domain.record import digest
 from causebook.domain.trust import Trust

@@ -19,7 +19,7 @@ from causebook.adapters.seat import Judge, Seat
 from causebook.adapters.store.port import EvidenceRow, Row, Store
 from causebook.adapters.store.snapshot import open_snapshot
 from causebook.adapters.store.url import open_store
-from causebook.adapters.verify import verify
+from causebook.adapters.verification.verify import verify
 from causebook.domain.events import Event, event_from
 from causebook.domain.evidence import Item, commitments_of
 from causebook.domain.ports import ReadResult, Response

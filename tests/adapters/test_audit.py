@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from causebook import CausebookError, Ledger, verify
-from causebook.adapters.pins import Pins
 from causebook.adapters.projector import catch_up
+from causebook.adapters.verification.pins import Pins
 from causebook.domain.errors import BadData, IOFailure, Misuse, NoInput
 from tests.adapters.ledgers import Home
 
@@ -126,4 +126,4 @@ def test_it_loads_neither_what_writes_nor_a_server_library(tmp_path: Path) -> No
     loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     heavy = {"eventsourcing", "litellm", "psycopg", "http.server", "typer", "rich"}
     assert heavy.isdisjoint(loaded)
-    assert "causebook.adapters.verify" in loaded
+    assert "causebook.adapters.verification.verify" in loaded

@@ -21,9 +21,9 @@ from causebook.adapters.findings import (
     TRUNCATED,
     UNVERIFIABLE,
 )
-from causebook.adapters.sealed_log import sealed_log
+from causebook.adapters.handover.sealed_log import sealed_log
+from causebook.adapters.handover.tiles import write_tiles
 from causebook.adapters.split_view import find
-from causebook.adapters.tiles import write_tiles
 from causebook.domain.checkpoint import SignedCheckpoint
 from causebook.domain.dsse import Envelope, EnvelopeSignature, parse_envelope
 from causebook.domain.errors import BadData, CausebookError, Misuse, NoInput

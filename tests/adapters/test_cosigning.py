@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from causebook.adapters.cosigned import with_cosignatures
 from causebook.adapters.ledger import Ledger
+from causebook.adapters.sealing.cosigned import with_cosignatures
 from causebook.adapters.signatures import verify
+from causebook.adapters.witness.client import WitnessClient, WitnessConflict, WitnessRefused
 from causebook.adapters.witness.server import WitnessServer
-from causebook.adapters.witness_client import WitnessClient, WitnessConflict, WitnessRefused
 from causebook.domain.checkpoint import (
     Checkpoint,
     SignedCheckpoint,

@@ -10,10 +10,10 @@ import pytest
 from causebook.adapters.bundle.write import write_bundle
 from causebook.adapters.checking.check import check_files
 from causebook.adapters.findings import FIRST_LOOK, INTACT
-from causebook.adapters.new_file import write_new
-from causebook.adapters.sealed_log import sealed_log
+from causebook.adapters.handover.new_file import write_new
+from causebook.adapters.handover.sealed_log import sealed_log
+from causebook.adapters.handover.tiles import write_tiles
 from causebook.adapters.store.snapshot import Snapshot, open_snapshot
-from causebook.adapters.tiles import write_tiles
 from causebook.domain.errors import BadData
 from causebook.projections.tree import leaf_hash, verify_inclusion
 from tests.adapters.bundles import faults

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from causebook.adapters.pin import Looked, Pin
-from causebook.adapters.pins import LOCATIONS_MAX, Pins, places_of, state_folder
+from causebook.adapters.verification.pin import Looked, Pin
+from causebook.adapters.verification.pins import LOCATIONS_MAX, Pins, places_of, state_folder
 from causebook.domain.canonical import encode
 from causebook.domain.checkpoint import SignedCheckpoint
 from causebook.domain.errors import BadData, Busy, IOFailure, NoInput

@@ -18,14 +18,14 @@ from typing import Any
 
 import pytest
 
-from causebook.adapters import tree_writing
 from causebook.adapters.keys import KeyFolder
 from causebook.adapters.ledger import Ledger
-from causebook.adapters.seal_memory import SealMemory
-from causebook.adapters.sealing import Sealed, Sealer
+from causebook.adapters.sealing import tree_writing
+from causebook.adapters.sealing.memory import SealMemory
+from causebook.adapters.sealing.seal import Sealed, Sealer
+from causebook.adapters.sealing.tree_writing import rebuild
 from causebook.adapters.signatures import verify
 from causebook.adapters.store.port import TREE, CheckpointRow, Row
-from causebook.adapters.tree_writing import rebuild
 from causebook.domain.checkpoint import SignedCheckpoint
 from causebook.domain.errors import (
     BadData,
@@ -429,8 +429,8 @@ def test_what_was_remembered_and_not_stored_is_stored_by_the_next_seal(
 KILLED = """
 import os, signal, sys
 from causebook.adapters.ledger import Ledger
-from causebook.adapters.seal_memory import SealMemory
-from causebook.adapters.sealing import Sealer
+from causebook.adapters.sealing.memory import SealMemory
+from causebook.adapters.sealing.seal import Sealer
 
 url, keys, step = sys.argv[1:]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from causebook.adapters.sealed_log import sealed_log
-from causebook.adapters.tiles import (
+from causebook.adapters.handover.sealed_log import sealed_log
+from causebook.adapters.handover.tiles import (
     check_upper_tiles,
     packed_entries,
     read_checkpoint,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from causebook.adapters.sealed_log import sealed_log
+from causebook.adapters.handover.sealed_log import sealed_log
+from causebook.adapters.handover.tree_reading import TreeView, stored_checkpoint
 from causebook.adapters.store.port import CheckpointRow, Row, TileRow
-from causebook.adapters.tree_reading import TreeView, stored_checkpoint
 from causebook.domain.checkpoint import Checkpoint, SignedCheckpoint
 from causebook.domain.errors import BadData, NoInput
 from causebook.domain.note import NoteKey, sign_note

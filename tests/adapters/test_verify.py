@@ -22,7 +22,7 @@ from causebook.adapters.findings import (
 )
 from causebook.adapters.reading import Source
 from causebook.adapters.signatures import Library
-from causebook.adapters.verify import verify
+from causebook.adapters.verification.verify import verify
 from causebook.domain.errors import NoInput
 from causebook.domain.ports import ModelFault
 from tests.adapters.forge import Forge, MemorySource, long_ledger, reads, small_ledger, verdict
@@ -231,7 +231,7 @@ def test_a_record_that_cannot_be_read_makes_no_noise_in_the_law(version: int) ->
 
 def test_verify_and_replay_load_no_store_no_model_and_no_server_library() -> None:
     script = (
-        "import sys, causebook.adapters.verify, causebook.adapters.replay\n"
+        "import sys, causebook.adapters.verification.verify, causebook.adapters.replay\n"
         "import causebook.adapters.store.snapshot\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "print(sorted(loaded & {'eventsourcing', 'psycopg', 'psycopg_pool', 'litellm', 'rich', 'typer'}))"

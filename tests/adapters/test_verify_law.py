@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from causebook.adapters.findings import TAMPERED, UNLAWFUL, Finding
-from causebook.adapters.verify import verify
+from causebook.adapters.verification.verify import verify
 from causebook.domain.events import Narrated
 from causebook.domain.quorum import decided
 from tests.adapters.forge import Forge, reads, small_ledger, verdict

@@ -14,7 +14,7 @@ import pytest
 
 from causebook.adapters.findings import DIFFERS, FIRST_LOOK, TAMPERED, UNLAWFUL, Finding
 from causebook.adapters.reading import evidence_fault
-from causebook.adapters.verify import verify
+from causebook.adapters.verification.verify import verify
 from causebook.domain.admission import admit_response
 from causebook.domain.canonical import encode
 from causebook.domain.evaluation import Evaluation, hear, open_turn

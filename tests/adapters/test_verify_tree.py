@@ -18,8 +18,8 @@ from causebook.adapters.findings import (
     Report,
 )
 from causebook.adapters.store.port import CheckpointRow, Position, Row, TileRow
-from causebook.adapters.verify import verify
-from causebook.adapters.verify_tree import LogTree
+from causebook.adapters.verification.tree import LogTree
+from causebook.adapters.verification.verify import verify
 from causebook.domain.checkpoint import Checkpoint, SignedCheckpoint
 from causebook.domain.note import NoteKey, sign_note
 from causebook.domain.record import digest

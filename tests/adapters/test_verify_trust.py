@@ -22,12 +22,12 @@ from causebook.adapters.findings import (
     Finding,
     Report,
 )
-from causebook.adapters.pin import Looked, Pin
 from causebook.adapters.signatures import verifier
 from causebook.adapters.store.port import Position
-from causebook.adapters.verify import verify
-from causebook.adapters.verify_held import Against, Heard
-from causebook.adapters.verify_witnesses import AHEAD_SECONDS_MAX
+from causebook.adapters.verification.held import Against, Heard
+from causebook.adapters.verification.pin import Looked, Pin
+from causebook.adapters.verification.verify import verify
+from causebook.adapters.verification.witnesses import AHEAD_SECONDS_MAX
 from causebook.domain.checkpoint import SignedCheckpoint, cosign
 from causebook.domain.errors import BadData
 from causebook.domain.events import EvidenceErased, TaskOpened, event_from

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from causebook.adapters import split_view
 from causebook.adapters.http_client import Unreachable
 from causebook.adapters.signatures import verifier
+from causebook.adapters.witness.client import WitnessClient, WitnessConflict, WitnessRefused
 from causebook.adapters.witness.server import WitnessServer
 from causebook.adapters.witness.state import (
     EVIDENCE_FILES_MAX,
@@ -32,7 +33,6 @@ from causebook.adapters.witness.state import (
     known_logs,
     name_of,
 )
-from causebook.adapters.witness_client import WitnessClient, WitnessConflict, WitnessRefused
 from causebook.domain.checkpoint import SignedCheckpoint, cosignature_by
 from causebook.domain.errors import Busy, CannotCreate, Denied, IOFailure
 from causebook.domain.note import Note, NoteError, parse_signature

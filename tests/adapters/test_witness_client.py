@@ -1,4 +1,4 @@
-"""adapters/witness_client.py and http_client.py: what comes from a witness that is wrong, slow, or none."""
+"""adapters/witness/client.py and http_client.py: what comes from a witness that is wrong, slow, or none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from causebook.adapters.http_client import Unreachable, address_of
-from causebook.adapters.witness_client import WitnessClient, WitnessConflict, WitnessRefused
+from causebook.adapters.witness.client import WitnessClient, WitnessConflict, WitnessRefused
 from causebook.domain.checkpoint import cosign
 from causebook.domain.errors import Misuse
 from causebook.domain.note import NOTE_BYTES_MAX, Note, NoteSignature

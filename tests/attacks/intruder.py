@@ -11,7 +11,7 @@ from causebook.adapters.findings import CheckName, Finding, Report
 from causebook.adapters.store.port import Row
 from causebook.adapters.store.snapshot import open_snapshot
 from causebook.adapters.store.url import found
-from causebook.adapters.verify import verify
+from causebook.adapters.verification.verify import verify
 from tests.adapters.forge import Forge
 
 

@@ -37,7 +37,7 @@ from causebook.adapters.findings import (
     TRUNCATED,
     UNVERIFIABLE,
 )
-from causebook.adapters.verify import verify
+from causebook.adapters.verification.verify import verify
 from causebook.domain.checkpoint import Checkpoint, SignedCheckpoint
 from causebook.domain.dsse import parse_envelope
 from causebook.domain.errors import BadData

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from causebook.adapters.findings import TAMPERED, UNLAWFUL, UNVERIFIABLE, Report
-from causebook.adapters.verify import verify
+from causebook.adapters.verification.verify import verify
 from causebook.domain.canonical import encode
 from causebook.domain.events import event_from
 from tests.adapters.forge import (

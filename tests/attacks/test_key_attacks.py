@@ -379,7 +379,7 @@ def test_a_successor_that_keeps_the_log_key_of_the_ledger_it_continues(store_url
 
 
 def _verified(forge: Forge) -> Any:
-    from causebook.adapters.verify import verify
+    from causebook.adapters.verification.verify import verify
 
     return verify(forge.source(), threads=0)
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from causebook.adapters.findings import TAMPERED, Report
-from causebook.adapters.verify import verify
+from causebook.adapters.verification.verify import verify
 from causebook.domain.canonical import encode
 from causebook.domain.ed25519 import L
 from causebook.domain.events import KeyEnrolled

@@ -22,7 +22,7 @@ from causebook.adapters.store.port import Row
 from causebook.adapters.store.snapshot import open_snapshot
 from causebook.adapters.store.sqlite_file import bound, translate
 from causebook.adapters.store.url import open_store
-from causebook.adapters.verify import verify
+from causebook.adapters.verification.verify import verify
 from causebook.domain.errors import BadData
 from causebook.domain.record import digest
 from tests.adapters.forge import Forge, MemorySource, small_ledger

@@ -18,12 +18,12 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from causebook import Ledger
 from causebook.adapters import split_view
-from causebook.adapters.seal_memory import SealMemory
+from causebook.adapters.sealing.memory import SealMemory
 from causebook.adapters.signatures import verifier
 from causebook.adapters.store.url import open_store
+from causebook.adapters.witness.client import WitnessClient, WitnessConflict
 from causebook.adapters.witness.server import WitnessServer
 from causebook.adapters.witness.state import Cosigned, Refused, Witness, name_of
-from causebook.adapters.witness_client import WitnessClient, WitnessConflict
 from causebook.domain.checkpoint import Checkpoint, SignedCheckpoint
 from causebook.domain.note import COSIGNATURE, ED25519, Note, NoteKey, parse_signature
 from causebook.domain.policy import Policy, PolicyError

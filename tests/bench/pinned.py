@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from causebook.adapters.pin import Pin
 from causebook.adapters.store.snapshot import open_snapshot
-from causebook.adapters.verify import verify
-from causebook.adapters.verify_held import Against
+from causebook.adapters.verification.held import Against
+from causebook.adapters.verification.pin import Pin
+from causebook.adapters.verification.verify import verify
 from tests.adapters.forge import Forge, long_ledger, reads, verdict
 from tests.attacks.intruder import stored
 

@@ -26,7 +26,9 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from causebook.adapters.handover.tree_reading import TreeView
 from causebook.adapters.ledger import Ledger
+from causebook.adapters.sealing.tree_writing import PAGE_RECORDS, Edge, tiles_of
 from causebook.adapters.seat import Judge
 from causebook.adapters.signatures import verifier
 from causebook.adapters.store.port import CheckpointRow, Row, TileRow
@@ -34,8 +36,6 @@ from causebook.adapters.store.shared import FORMAT_VERSION
 from causebook.adapters.store.snapshot import Snapshot, open_snapshot
 from causebook.adapters.store.sqlite_file import INSERT_FORMAT, SCHEMA
 from causebook.adapters.store.url import open_store
-from causebook.adapters.tree_reading import TreeView
-from causebook.adapters.tree_writing import PAGE_RECORDS, Edge, tiles_of
 from causebook.domain.checkpoint import Checkpoint, SignedCheckpoint
 from causebook.domain.note import NoteKey, is_signed_by, sign_note
 from causebook.domain.proof import InclusionProof

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from causebook.adapters.signatures import Library, verifier
 from causebook.adapters.store.snapshot import open_snapshot
-from causebook.adapters.verify import verify
+from causebook.adapters.verification.verify import verify
 from causebook.domain.events import KeyEnrolled, LedgerFounded, event_from
 from causebook.domain.keyring import keyid_of, raw_key, spki_of
 from causebook.domain.record import parse

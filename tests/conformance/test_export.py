@@ -24,8 +24,8 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 
-from causebook.adapters.sealed_log import sealed_log
-from causebook.adapters.tiles import write_tiles
+from causebook.adapters.handover.sealed_log import sealed_log
+from causebook.adapters.handover.tiles import write_tiles
 from tests.adapters.bundles import judged, log_key_of, sealed_ledger
 from tests.adapters.forge import prose, reads, verdict
 from tests.adapters.ledgers import Home, hear_each, judges

@@ -23,10 +23,10 @@ from causebook.adapters.checking.check import check_files
 from causebook.adapters.key_files import public_of_pem
 from causebook.adapters.models.script import SCRIPT_BYTES_MAX, ScriptedModel
 from causebook.adapters.protocol import load_protocol
-from causebook.adapters.seal_memory import SealMemory
+from causebook.adapters.sealing.memory import SealMemory
 from causebook.adapters.signatures import verifier
+from causebook.adapters.witness.client import WitnessClient
 from causebook.adapters.witness.server import WitnessServer
-from causebook.adapters.witness_client import WitnessClient
 from causebook.domain.policy import Policy
 from causebook.domain.proof import SplitView
 from causebook.domain.trust import Trust

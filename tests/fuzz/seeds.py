@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Final, cast
 
 from causebook.adapters import split_view
-from causebook.adapters.pin import Looked, Pin
-from causebook.adapters.sealed_log import sealed_log
-from causebook.adapters.tiles import write_tiles
+from causebook.adapters.handover.sealed_log import sealed_log
+from causebook.adapters.handover.tiles import write_tiles
+from causebook.adapters.verification.pin import Looked, Pin
 from causebook.domain.checkpoint import cosign
 from causebook.domain.dsse import seal_envelope
 from causebook.domain.events import (

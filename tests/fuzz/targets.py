@@ -15,11 +15,11 @@ from typing import Final
 
 from causebook.adapters.bundle.archive import BundleError
 from causebook.adapters.bundle.manifest import Manifest
-from causebook.adapters.pin import PIN_BYTES_MAX, Pin
+from causebook.adapters.handover.tiles import packed_entries, unpacked_entries
 from causebook.adapters.reading import Unreadable, evidence_fault, read
 from causebook.adapters.store.location import display, locate
 from causebook.adapters.store.port import EvidenceRow, Row
-from causebook.adapters.tiles import packed_entries, unpacked_entries
+from causebook.adapters.verification.pin import PIN_BYTES_MAX, Pin
 from causebook.domain.canonical import decode, decode_foreign, encode, escaped_bytes
 from causebook.domain.checkpoint import SignedCheckpoint, cosignature_by
 from causebook.domain.dsse import EnvelopeError, parse_envelope

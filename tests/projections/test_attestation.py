@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from causebook.adapters.sealed_log import sealed_log
+from causebook.adapters.handover.sealed_log import sealed_log
 from causebook.domain.canonical import decode, encode
 from causebook.domain.events import PanelDecided, WorkspaceFacts
 from causebook.domain.proof import InclusionProof

@@ -18,9 +18,9 @@ from jsonschema import Draft202012Validator
 from causebook.adapters import split_view
 from causebook.adapters.findings import CHECKS
 from causebook.adapters.ledger import Ledger
-from causebook.adapters.pins import Pins
 from causebook.adapters.signatures import verifier
 from causebook.adapters.store.url import open_store
+from causebook.adapters.verification.pins import Pins
 from causebook.adapters.witness.server import WitnessServer
 from causebook.domain.note import NoteKey
 from causebook.domain.proof import SplitView

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
 
-from ..domain.checkpoint import SignedCheckpoint
-from ..domain.errors import BadData
-from ..domain.note import NoteError, NoteKey, signer_among
-from ..domain.streams import LEDGER
-from .ledger_stream import LedgerStream, read_ledger
-from .signatures import verify
-from .store.port import Row
+from ...domain.checkpoint import SignedCheckpoint
+from ...domain.errors import BadData
+from ...domain.note import NoteError, NoteKey, signer_among
+from ...domain.streams import LEDGER
+from ..ledger_stream import LedgerStream, read_ledger
+from ..signatures import verify
+from ..store.port import Row
 from .tree_reading import TreeSource, TreeView, stored_checkpoint
 
 _HINT: Final = "causebook verify says all that is wrong"

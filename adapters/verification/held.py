@@ -1,6 +1,6 @@
 """The check `consistency`: a ledger against what its auditor knows from before.
 
-    pin          what this user verified at an earlier look (adapters/pins.py)
+    pin          what this user verified at an earlier look (adapters/verification/pins.py)
     checkpoint   one that the auditor kept, signed by a log key that the ledger enrolled
     trust        founding, root key and head of the stream `ledger`, as the auditor was given them
 
@@ -17,15 +17,15 @@ from datetime import datetime
 from time import time
 from typing import Final
 
-from ..domain.checkpoint import SignedCheckpoint
-from ..domain.keyring import Keyring, Verify
-from ..domain.note import NoteError, NoteKey, is_signed_by
-from ..domain.policy import Policy
-from ..domain.trust import Trust
-from .findings import FORKED, TRUNCATED, UNVERIFIABLE, Check, CheckName
+from ...domain.checkpoint import SignedCheckpoint
+from ...domain.keyring import Keyring, Verify
+from ...domain.note import NoteError, NoteKey, is_signed_by
+from ...domain.policy import Policy
+from ...domain.trust import Trust
+from ..findings import FORKED, TRUNCATED, UNVERIFIABLE, Check, CheckName
 from .pin import Pin
-from .verify_sealed import Sealed
-from .verify_tree import LogTree
+from .sealed import Sealed
+from .tree import LogTree
 
 Named = tuple[str, SignedCheckpoint]
 """Where a checkpoint came from, and the checkpoint."""

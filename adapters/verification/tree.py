@@ -15,8 +15,8 @@ from hashlib import sha256
 from itertools import islice
 from typing import Final, Protocol
 
-from ..domain.record import digest
-from ..projections.tree import (
+from ...domain.record import digest
+from ...projections.tree import (
     HASH_BYTES,
     TILE_WIDTH,
     consistency_proof,
@@ -24,9 +24,9 @@ from ..projections.tree import (
     node_hash,
     root,
 )
-from .findings import DIFFERS, Check
-from .store.port import TREE, Position, Row, TileRow
-from .tree_writing import VERSION
+from ..findings import DIFFERS, Check
+from ..sealing.tree_writing import VERSION
+from ..store.port import TREE, Position, Row, TileRow
 
 _ROW_ID_BYTES: Final = 8
 _HEIGHTS: Final = range(8)

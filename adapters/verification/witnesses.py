@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ..domain.checkpoint import SignedCheckpoint, cosignature_by
-from ..domain.note import Note, NoteError, NoteSignature, is_signed_by, parse_signature
-from ..domain.policy import NONE, Policy, Quorum
-from .findings import FORKED, TAMPERED, TRUNCATED, UNVERIFIABLE, Check, counted
-from .verify_held import Against, Facts, Heard, SignedBy
+from ...domain.checkpoint import SignedCheckpoint, cosignature_by
+from ...domain.note import Note, NoteError, NoteSignature, is_signed_by, parse_signature
+from ...domain.policy import NONE, Policy, Quorum
+from ..findings import FORKED, TAMPERED, TRUNCATED, UNVERIFIABLE, Check, counted
+from .held import Against, Facts, Heard, SignedBy
 
 AHEAD_SECONDS_MAX = 300
 """How far the clock of a witness may be ahead of ours."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-from ..domain.checkpoint import SignedCheckpoint
-from ..domain.note import SIGNATURES_MAX, Note, NoteError, NoteSignature, parse_signature
+from ...domain.checkpoint import SignedCheckpoint
+from ...domain.note import SIGNATURES_MAX, Note, NoteError, NoteSignature, parse_signature
 
 _TIME_BYTES: Final = 8
 

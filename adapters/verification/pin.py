@@ -6,7 +6,7 @@ One line of canonical JSON and a LF (the keys sorted; `root` is 32 bytes in base
      "ledger_digest":"<64 hex>","ledger_version":4,"locations":["sqlite:////srv/ledger.db"],
      "origin":"audit.example.com/team","root":"<base64>","root_key":"<base64>","size":1100}
 
-This module takes values and bytes; where pins lie and how they move is adapters/pins.py.
+This module takes values and bytes; where pins lie and how they move is adapters/verification/pins.py.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from ..domain.canonical import INTEGER_MAX, decode, encode
-from ..domain.checkpoint import SignedCheckpoint
-from ..domain.encoding import base64_text, hash_bytes
-from ..domain.errors import BadData
-from ..domain.keyring import raw_key
-from ..domain.record import is_origin
+from ...domain.canonical import INTEGER_MAX, decode, encode
+from ...domain.checkpoint import SignedCheckpoint
+from ...domain.encoding import base64_text, hash_bytes
+from ...domain.errors import BadData
+from ...domain.keyring import raw_key
+from ...domain.record import is_origin
 
 FORMAT: Final = 1
 PIN_BYTES_MAX: Final = 256 * 1024

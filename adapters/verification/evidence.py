@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..domain.events import Event, EvidenceErased
-from ..domain.evidence import commitments_of
-from ..domain.streams import evaluations_prefix, task_stream
-from .findings import DIFFERS, TAMPERED, UNLAWFUL, Check, counted
-from .reading import Source, evidence_fault
+from ...domain.events import Event, EvidenceErased
+from ...domain.evidence import commitments_of
+from ...domain.streams import evaluations_prefix, task_stream
+from ..findings import DIFFERS, TAMPERED, UNLAWFUL, Check, counted
+from ..reading import Source, evidence_fault
 
 _ROWS_AT_ONCE: Final = 64
 """Rows read with one query, and so the most that are in memory at once."""

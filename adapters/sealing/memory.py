@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from ..domain.checkpoint import SignedCheckpoint
-from ..domain.errors import BadData, IOFailure
-from ..domain.note import NOTE_BYTES_MAX, NoteError
-from .durable import replace_durably
+from ...domain.checkpoint import SignedCheckpoint
+from ...domain.errors import BadData, IOFailure
+from ...domain.note import NOTE_BYTES_MAX, NoteError
+from ..durable import replace_durably
 
 
 @dataclass(frozen=True)

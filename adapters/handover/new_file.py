@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from ..domain.errors import CannotCreate
-from .durable import sync_folder
+from ...domain.errors import CannotCreate
+from ..durable import sync_folder
 
 T = TypeVar("T")
 

@@ -17,20 +17,20 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from ..domain.checkpoint import SignedCheckpoint
-from ..domain.errors import BadData, CausebookError, Misuse
-from ..domain.policy import Policy
-from ..domain.streams import shorten
-from ..domain.trust import Trust
-from ..projections.catalogue import PROJECTIONS
-from .findings import FIRST_LOOK, INTACT, CheckName, Report, listed
+from ...domain.checkpoint import SignedCheckpoint
+from ...domain.errors import BadData, CausebookError, Misuse
+from ...domain.policy import Policy
+from ...domain.streams import shorten
+from ...domain.trust import Trust
+from ...projections.catalogue import PROJECTIONS
+from ..findings import FIRST_LOOK, INTACT, CheckName, Report, listed
+from ..projector import Difference, obstacle
+from ..projector import check as check_projections
+from ..reading import Source
+from ..store.snapshot import Snapshot, open_snapshot
+from .held import Against, Named
 from .pins import Pins, places_of
-from .projector import Difference, obstacle
-from .projector import check as check_projections
-from .reading import Source
-from .store.snapshot import Snapshot, open_snapshot
 from .verify import verify as verify_ledger
-from .verify_held import Against, Named
 
 
 def verify(

@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..domain.checkpoint import SignedCheckpoint
-from ..domain.errors import BadData, CannotCreate, IOFailure, NoInput
-from ..domain.limits import RECORD_BYTES_MAX
-from ..domain.note import NOTE_BYTES_MAX, NoteError
-from ..domain.proof import ProofError
-from ..projections import tree
-from ..projections.tree import HASH_BYTES, TILE_WIDTH, Frontier, leaf_hash
-from .durable import replace_durably
+from ...domain.checkpoint import SignedCheckpoint
+from ...domain.errors import BadData, CannotCreate, IOFailure, NoInput
+from ...domain.limits import RECORD_BYTES_MAX
+from ...domain.note import NOTE_BYTES_MAX, NoteError
+from ...domain.proof import ProofError
+from ...projections import tree
+from ...projections.tree import HASH_BYTES, TILE_WIDTH, Frontier, leaf_hash
+from ..durable import replace_durably
 from .new_file import write_bytes_new
 from .sealed_log import SealedLog
 

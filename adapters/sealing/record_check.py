@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..domain.errors import BadData
-from ..domain.events import STREAMS
-from ..domain.keyring import EnrolledKey, signer_of
-from ..domain.streams import parse_stream, shorten
-from .reading import Unreadable, read
-from .signatures import SignatureChecks, verifier
-from .store.port import Row
-from .writer import Writer
+from ...domain.errors import BadData
+from ...domain.events import STREAMS
+from ...domain.keyring import EnrolledKey, signer_of
+from ...domain.streams import parse_stream, shorten
+from ..reading import Unreadable, read
+from ..signatures import SignatureChecks, verifier
+from ..store.port import Row
+from ..writer import Writer
 
 
 def require_sound(writer: Writer, rows: Sequence[Row]) -> None:

@@ -6,9 +6,9 @@ whose certificates are not at hand.
 
 from __future__ import annotations
 
-from ..domain.errors import BadData
-from .findings import UNVERIFIABLE, Check, counted
-from .verify_held import Against, Facts
+from ...domain.errors import BadData
+from ..findings import UNVERIFIABLE, Check, counted
+from .held import Against, Facts
 
 
 def check_time(check: Check, facts: Facts, against: Against) -> None:

@@ -18,9 +18,9 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..domain.canonical import encode
-from ..domain.evaluation import opening
-from ..domain.events import (
+from ...domain.canonical import encode
+from ...domain.evaluation import opening
+from ...domain.events import (
     AttemptClosed,
     AttemptStarted,
     Ballot,
@@ -34,11 +34,11 @@ from ..domain.events import (
     TaskCompleted,
     VerdictGiven,
 )
-from ..domain.rederivation import Divergence, rederive
-from ..domain.streams import StreamName, evaluation_stream, task_stream
-from ..domain.task import Task
-from ..domain.tools import READ_TOOLS
-from .findings import UNLAWFUL, Check, counted, listed
+from ...domain.rederivation import Divergence, rederive
+from ...domain.streams import StreamName, evaluation_stream, task_stream
+from ...domain.task import Task
+from ...domain.tools import READ_TOOLS
+from ..findings import UNLAWFUL, Check, counted, listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from ..domain.events import EvidenceErased
-from ..domain.streams import LEDGER, evaluations_prefix, task_stream
+from ...domain.events import EvidenceErased
+from ...domain.streams import LEDGER, evaluations_prefix, task_stream
+from ..reading import Source, Unreadable, read
+from ..store.port import Row
 from .pin import Pin
-from .reading import Source, Unreadable, read
-from .store.port import Row
-from .verify_records import ROWS_AT_ONCE, Walk
-from .verify_tree import LogTree
+from .records import ROWS_AT_ONCE, Walk
+from .tree import LogTree
 
 _HASHED_AT_ONCE = 512
 

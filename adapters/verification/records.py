@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, TypeGuard
 
-from ..domain.errors import RecordError
-from ..domain.events import (
+from ...domain.errors import RecordError
+from ...domain.events import (
     STREAMS,
     Event,
     EvidenceErased,
@@ -21,15 +21,15 @@ from ..domain.events import (
     PanelConvened,
     event_from,
 )
-from ..domain.keyring import Keyring, Verify, keyid_of, raw_key, signer_of, spki_of
-from ..domain.record import NO_PREVIOUS, Record, digest, parse
-from ..domain.streams import LEDGER, StreamName, parse_stream
-from .findings import UNVERIFIABLE, Check, CheckName, counted
-from .reading import Unreadable, misfit, read
-from .signatures import SignatureChecks
-from .store.port import Row
-from .verify_evidence import EvidenceIndex
-from .verify_law import Law
+from ...domain.keyring import Keyring, Verify, keyid_of, raw_key, signer_of, spki_of
+from ...domain.record import NO_PREVIOUS, Record, digest, parse
+from ...domain.streams import LEDGER, StreamName, parse_stream
+from ..findings import UNVERIFIABLE, Check, CheckName, counted
+from ..reading import Unreadable, misfit, read
+from ..signatures import SignatureChecks
+from ..store.port import Row
+from .evidence import EvidenceIndex
+from .law import Law
 
 
 @dataclass(frozen=True)

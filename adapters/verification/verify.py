@@ -9,20 +9,20 @@ store, model or server library loaded. The checks, in the order of the report:
     chains       versions count from 1, and each record names the digest of the one before; a stream's first
                  names what it hangs on: TaskOpened the founding, EvaluationOpened its PanelConvened
     tree         each checkpoint is signed by a log key in its span, over the rows as they are; stored tiles
-                 agree with the rows (adapters/verify_sealed.py, verify_tree.py)
+                 agree with the rows (`sealed.py`, `tree.py`)
     consistency  it grew out of what was known of it before: a pin, a checkpoint, a trust file
-                 (adapters/verify_held.py)
-    witnesses    others saw the same log, by a trust policy, and lately (adapters/verify_witnesses.py)
-    time         a timestamp authority saw a checkpoint, by a certificate that is given (verify_time.py)
-    law          every rule of the design's sections 3 and 4, derived again (adapters/verify_law.py)
+                 (`held.py`)
+    witnesses    others saw the same log, by a trust policy, and lately (`witnesses.py`)
+    time         a timestamp authority saw a checkpoint, by a certificate that is given (`time.py`)
+    law          every rule of the design's sections 3 and 4, derived again (`law.py`)
     projections  what was derived from the events still is what follows from them
-    evidence     what records commit to is there, or erased by name (adapters/verify_evidence.py)
+    evidence     what records commit to is there, or erased by name (`evidence.py`)
 
-The first four are in adapters/verify_records.py. What was not checked is said, and why; one that has to pass
-and was not run is a failure. A log is complete as of its newest checkpoint and never simply complete.
+The first four are in `records.py`. What was not checked is said, and why; one that has to pass and was not
+run is a failure. A log is complete as of its newest checkpoint and never simply complete.
 
 A record is parsed and hashed once. Memory grows with streams, checkpoints and items of evidence, not with
-bytes: see the modules. From a pin only what came after it is checked in full (adapters/verify_pinned.py).
+bytes: see the modules. From a pin only what came after it is checked in full (`pinned.py`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
 
-from ..domain.errors import BadData, NoInput
-from ..domain.keyring import Verify
-from ..domain.proof import ProofError, SplitView
-from ..domain.record import digest
-from ..domain.streams import LEDGER
-from . import split_view
-from .findings import (
+from ...domain.errors import BadData, NoInput
+from ...domain.keyring import Verify
+from ...domain.proof import ProofError, SplitView
+from ...domain.record import digest
+from ...domain.streams import LEDGER
+from .. import split_view
+from ..findings import (
     DIFFERS,
     UNVERIFIABLE,
     Check,
@@ -47,17 +47,17 @@ from .findings import (
     counted,
     new_checks,
 )
+from ..reading import Source, Unreadable, read
+from ..signatures import Library, SignatureChecks, verifier
+from ..store.port import CheckpointRow, Row
+from .held import NOTHING, Against, Consistency, Facts, SignedBy
 from .pin import Looked, Pin
-from .reading import Source, Unreadable, read
-from .signatures import Library, SignatureChecks, verifier
-from .store.port import CheckpointRow, Row
-from .verify_held import NOTHING, Against, Consistency, Facts, SignedBy
-from .verify_pinned import Hashed, hashed, walk_from
-from .verify_records import ROWS_AT_ONCE, Walk
-from .verify_sealed import SealedCheck, retired_sizes
-from .verify_time import check_time
-from .verify_tree import LogTree
-from .verify_witnesses import Witnesses
+from .pinned import Hashed, hashed, walk_from
+from .records import ROWS_AT_ONCE, Walk
+from .sealed import SealedCheck, retired_sizes
+from .time import check_time
+from .tree import LogTree
+from .witnesses import Witnesses
 
 
 class Difference(Protocol):

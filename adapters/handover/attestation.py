@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import cast
 
-from ..domain.dsse import Envelope, seal_envelope
-from ..domain.errors import Denied, NoInput
-from ..domain.events import Event, PanelConvened, PanelDecided
-from ..projections.attestation import PAYLOAD_TYPE, statement, subject_of
-from ..projections.facts import Entry
-from .bundle.write import FindKey, SealedTask
+from ...domain.dsse import Envelope, seal_envelope
+from ...domain.errors import Denied, NoInput
+from ...domain.events import Event, PanelConvened, PanelDecided
+from ...projections.attestation import PAYLOAD_TYPE, statement, subject_of
+from ...projections.facts import Entry
+from ..bundle.write import FindKey, SealedTask
 
 
 @dataclass(frozen=True)

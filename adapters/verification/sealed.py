@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..domain.checkpoint import SignedCheckpoint
-from ..domain.events import KeyRetired
-from ..domain.keyring import EnrolledKey, Verify
-from ..domain.note import NoteError, NoteKey, is_signed_by
-from .findings import TAMPERED, TRUNCATED, Check, counted
-from .reading import Unreadable, read
-from .store.port import CheckpointRow, Row
-from .verify_records import Walk
-from .verify_tree import LogTree
+from ...domain.checkpoint import SignedCheckpoint
+from ...domain.events import KeyRetired
+from ...domain.keyring import EnrolledKey, Verify
+from ...domain.note import NoteError, NoteKey, is_signed_by
+from ..findings import TAMPERED, TRUNCATED, Check, counted
+from ..reading import Unreadable, read
+from ..store.port import CheckpointRow, Row
+from .records import Walk
+from .tree import LogTree
 
 
 @dataclass(frozen=True)

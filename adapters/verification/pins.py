@@ -10,7 +10,7 @@ As ssh remembers hosts, and in the user's own state folder, never near the ledge
 A pin is known by the ledger's origin and by the places it was seen at. It names the founding, the root key,
 size and root of all that was verified, sealed or not, the last record of the stream `ledger`, and the newest
 checkpoint verified. It moves under a lock, durably and whole, and never back. Whether a move is right, with
-nothing failed and out of what it names, is asked of who moves it (adapters/verify.py).
+nothing failed and out of what it names, is asked of who moves it (adapters/verification/verify.py).
 
 A pin file that cannot be read is an error of its own: to pass over it would make any look a first one.
 """
@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote
 
-from ..domain.errors import BadData, Busy, CausebookError, IOFailure, NoInput
-from .durable import replace_durably, sync_folder
+from ...domain.errors import BadData, Busy, CausebookError, IOFailure, NoInput
+from ..durable import replace_durably, sync_folder
+from ..store.location import SQLiteLocation, locate
 from .pin import PIN_BYTES_MAX, Looked, Pin
-from .store.location import SQLiteLocation, locate
 
 LOCATIONS_MAX: Final = 32
 LOCK_SECONDS_MAX: Final = 10.0

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..domain.checkpoint import SignedCheckpoint, cosignature_by
-from ..domain.errors import CausebookError, Denied, LogForked
-from ..domain.note import Note, NoteError, NoteKey, NoteSignature
-from ..projections.tree import Tiles, consistency_proof
-from .signatures import verify
-from .witness_client import WitnessConflict, WitnessRefused
+from ...domain.checkpoint import SignedCheckpoint, cosignature_by
+from ...domain.errors import CausebookError, Denied, LogForked
+from ...domain.note import Note, NoteError, NoteKey, NoteSignature
+from ...projections.tree import Tiles, consistency_proof
+from ..signatures import verify
+from ..witness.client import WitnessConflict, WitnessRefused
 
 
 class Witness(Protocol):

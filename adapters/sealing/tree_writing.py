@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..domain.checkpoint import SignedCheckpoint
-from ..domain.note import NoteError
-from ..domain.record import digest
-from ..projections.tree import HASH_BYTES, TILE_WIDTH, Tiles, grow, leaf_hash, root
-from .projector import DIFFERENCES_MAX, Difference
-from .store.port import TREE, CheckpointRow, Position, Row, Store, TileRow
+from ...domain.checkpoint import SignedCheckpoint
+from ...domain.note import NoteError
+from ...domain.record import digest
+from ...projections.tree import HASH_BYTES, TILE_WIDTH, Tiles, grow, leaf_hash, root
+from ..projector import DIFFERENCES_MAX, Difference
+from ..store.port import TREE, CheckpointRow, Position, Row, Store, TileRow
 
 VERSION: Final = 1
 """Of the projection."""

@@ -3,7 +3,7 @@
 `TreeView` reads the stored tiles where they reach as far as the checkpoint, and else hashes the rows. Tiles
 are no authority: nothing of them is handed out that does not lead to the checkpoint's root, so a store whose
 tiles were tampered with costs an error, never a wrong proof. Whether the checkpoint is the log's is asked in
-adapters/sealed_log.py.
+adapters/handover/sealed_log.py.
 
 A leaf's index is the ordinal of its record in the order of commit, from 0; a row id is the store's own.
 """
@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Protocol
 
-from ..domain.checkpoint import SignedCheckpoint
-from ..domain.errors import BadData, NoInput
-from ..domain.note import NoteError
-from ..domain.proof import ProofError
-from ..projections import tree
-from ..projections.tree import HASH_BYTES, TILE_WIDTH, leaf_hash
-from .cosigned import with_cosignatures
-from .store.port import CheckpointRow, Row, TileRow
+from ...domain.checkpoint import SignedCheckpoint
+from ...domain.errors import BadData, NoInput
+from ...domain.note import NoteError
+from ...domain.proof import ProofError
+from ...projections import tree
+from ...projections.tree import HASH_BYTES, TILE_WIDTH, leaf_hash
+from ..sealing.cosigned import with_cosignatures
+from ..store.port import CheckpointRow, Row, TileRow
 
 _HINT: Final = "causebook verify says all that is wrong"
 _ROW_ID_BYTES: Final = 8

@@ -26,10 +26,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..domain.canonical import INTEGER_MAX
-from ..domain.checkpoint import SignedCheckpoint, cosignature_by
-from ..domain.errors import Denied
-from ..domain.note import (
+from ...domain.canonical import INTEGER_MAX
+from ...domain.checkpoint import SignedCheckpoint, cosignature_by
+from ...domain.errors import Denied
+from ...domain.note import (
     NOTE_BYTES_MAX,
     SIGNATURES_MAX,
     Note,
@@ -38,10 +38,10 @@ from ..domain.note import (
     NoteSignature,
     parse_signature,
 )
-from ..domain.proof import ConsistencyProof
-from ..domain.streams import shorten
-from .http_client import SECONDS, Address, Response, Unreachable, address_of, request
-from .signatures import verifier
+from ...domain.proof import ConsistencyProof
+from ...domain.streams import shorten
+from ..http_client import SECONDS, Address, Response, Unreachable, address_of, request
+from ..signatures import verifier
 
 _COSIGNATURE_BYTES: Final = 8 + 64
 _SIZE = re.compile(rb"(0|[1-9][0-9]{0,15})\n")

@@ -25,20 +25,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..domain.checkpoint import Checkpoint, SignedCheckpoint
-from ..domain.errors import BadData, Busy, CausebookError, Denied, LogForked, SealRefused
-from ..domain.keyring import raw_key
-from ..domain.note import NoteError, NoteKey, NoteSignature, sign_note, signer_among
-from ..domain.proof import ProofError
-from ..projections.tree import inclusion_proof, leaf_hash, root, verify_inclusion
+from ...domain.checkpoint import Checkpoint, SignedCheckpoint
+from ...domain.errors import BadData, Busy, CausebookError, Denied, LogForked, SealRefused
+from ...domain.keyring import raw_key
+from ...domain.note import NoteError, NoteKey, NoteSignature, sign_note, signer_among
+from ...domain.proof import ProofError
+from ...projections.tree import inclusion_proof, leaf_hash, root, verify_inclusion
+from ..keys import Signer
+from ..signatures import verify
+from ..store.port import TREE, CheckpointRow, Store
+from ..writer import Writer
 from .cosigning import Seen, Witness, collect, seen_by
-from .keys import Signer
+from .memory import SealMemory
 from .record_check import require_sound
-from .seal_memory import SealMemory
-from .signatures import verify
-from .store.port import TREE, CheckpointRow, Store
 from .tree_writing import Growth, fits, row_at, row_id_at, stored_tile
-from .writer import Writer
 
 Anchor = tuple[SignedCheckpoint, str]
 """A checkpoint that the tree has to begin with, and whose word that is: "as it was sealed"."""

@@ -1,0 +1,1 @@
+"""What is handed to others: the sealed log read, proofs out of it, tiles, attestations."""

@@ -1,0 +1,1 @@
+"""Sealing: the tree grown over new records, and a checkpoint signed over it."""
