@@ -12,11 +12,13 @@ ledger; a password may as well come from libpq's own `PGPASSWORD` or password fi
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import parse_qsl, quote, unquote
 
 from ...domain.errors import Misuse
@@ -166,3 +168,20 @@ def _is_host(hostport: str) -> bool:
 
 
 __all__ = ["Location", "PostgresLocation", "SQLiteLocation", "display", "file_uri", "locate"]
+
+
+def postgres_module(name: str, shown: str) -> ModuleType:
+    """Import a module of this package that needs psycopg. Raises `Misuse` where that is not installed."""
+    try:
+        return importlib.import_module(f".{name}", __package__)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("psycopg", "psycopg_pool"):
+            raise
+    except ImportError as error:
+        # psycopg is there without libpq.
+        if "psycopg" not in str(error) and "libpq" not in str(error):
+            raise
+    raise Misuse(
+        f"{shown}: PostgreSQL needs the extra 'postgres'",
+        hint="install causebook with its extra 'postgres' (README, Install)",
+    )

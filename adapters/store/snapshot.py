@@ -19,10 +19,9 @@ On PostgreSQL it is one REPEATABLE READ, READ ONLY transaction.
 
 from __future__ import annotations
 
-from .location import SQLiteLocation, locate
+from .location import SQLiteLocation, locate, postgres_module
 from .snapshot_port import Inventory, Snapshot
 from .snapshot_sqlite import open_sqlite_snapshot
-from .url import postgres_module
 
 __all__ = ["Inventory", "Snapshot", "open_snapshot"]
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from types import ModuleType
 
-from ...domain.errors import Misuse
-from .location import PostgresLocation, SQLiteLocation, display, locate
+from .location import PostgresLocation, SQLiteLocation, display, locate, postgres_module
 from .port import Store
 
 JUDGE_LOCK_TIMEOUT_SECONDS = 30.0
@@ -49,23 +47,6 @@ def open_store(url: str, *, lock_timeout_seconds: float = JUDGE_LOCK_TIMEOUT_SEC
 
 def _postgres(where: PostgresLocation) -> ModuleType:
     return postgres_module("postgres", where.shown)
-
-
-def postgres_module(name: str, shown: str) -> ModuleType:
-    """Import a module of this package that needs psycopg. Raises `Misuse` where that is not installed."""
-    try:
-        return importlib.import_module(f".{name}", __package__)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("psycopg", "psycopg_pool"):
-            raise
-    except ImportError as error:
-        # psycopg is there without libpq.
-        if "psycopg" not in str(error) and "libpq" not in str(error):
-            raise
-    raise Misuse(
-        f"{shown}: PostgreSQL needs the extra 'postgres'",
-        hint="install causebook with its extra 'postgres' (README, Install)",
-    )
 
 
 __all__ = ["JUDGE_LOCK_TIMEOUT_SECONDS", "display", "found", "open_store"]
