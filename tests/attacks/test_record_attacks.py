@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import unicodedata
 from collections.abc import Callable
 
@@ -15,6 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from causebook.adapters.findings import TAMPERED, Report
+from causebook.adapters.signatures import Library
+from causebook.adapters.store.port import Row
 from causebook.adapters.verification.verify import verify
 from causebook.domain.canonical import encode
 from causebook.domain.ed25519 import L
@@ -22,25 +25,39 @@ from causebook.domain.events import KeyEnrolled
 from causebook.domain.keyring import spki_of
 from causebook.domain.record import assemble, pae
 from tests.adapters.forge import Forge, Key, document, reads, signed_line, small_ledger, verdict
-from tests.attacks.intruder import Intruder, failed, looked_at, only, places
+from tests.attacks.intruder import Intruder, failed, looked_at, only, places, stored
 
 SECURITY = "evaluation/T-1/1/post_execute/security"
 CONVENTIONS = "evaluation/T-1/1/post_execute/conventions"
 COMPOSED = "Ünicode née Å"
 
 
-def look(forge: Forge) -> Report:
-    return verify(forge.source(), threads=0)
+Look = Callable[[Forge], Report]
+
+
+def in_memory(forge: Forge, library: Library = "auto") -> Report:
+    return verify(forge.source(), threads=0, library=library)
 
 
 @pytest.fixture
 def crafted() -> Forge:
-    """A ledger that was found intact a moment ago, to be crafted at."""
+    """A ledger that is found intact, to be crafted at."""
     forge = small_ledger("T-1")
     forge.open_task("T-2")
     forge.panel("T-2", {"security": [reads("a.py"), verdict("pass", COMPOSED)]})
-    assert (look(forge).code, failed(look(forge))) == (20, set())
+    assert (in_memory(forge).code, failed(in_memory(forge))) == (20, set())
     return forge
+
+
+@pytest.fixture
+def look(store_url: str) -> Look:
+    """Puts what was crafted into a store, as an intruder can, and verifies that."""
+
+    def stored_and_verified(forge: Forge) -> Report:
+        stored(forge, store_url)
+        return looked_at(store_url)
+
+    return stored_and_verified
 
 
 def respell(forge: Forge, change: Callable[[bytes], bytes], version: int = 5) -> None:
@@ -53,36 +70,46 @@ def respell(forge: Forge, change: Callable[[bytes], bytes], version: int = 5) ->
     forge.rows[n] = signed_line(after, row, forge.keys["engine"])
 
 
-SPELLINGS: dict[str, Callable[[bytes], bytes]] = {
-    "a duplicate key": lambda line: line.replace(b'"turn":', b'"turn":9,"turn":', 1),
-    "2^53": lambda line: line.replace(b'"turn":1', b'"turn":9007199254740992', 1),
-    "2^53 + 1": lambda line: line.replace(b'"turn":1', b'"turn":9007199254740993', 1),
-    "-0": lambda line: line.replace(b'"turn":1', b'"turn":-0', 1),
-    "1e0": lambda line: line.replace(b'"turn":1', b'"turn":1e0', 1),
-    "1.0": lambda line: line.replace(b'"turn":1', b'"turn":1.0', 1),
-    "a lone surrogate": lambda line: line.replace(b'"stream":"', b'"stream":"\\ud800', 1),
-    "a needless escape": lambda line: line.replace(b'"data"', b'"d\\u0061ta"', 1),
-    "keys out of order": lambda line: b'{"version":5,' + line[1:].replace(b',"version":5', b"", 1),
+NOT_CANONICAL = "line 1: not canonical JSON (RFC 8785)"
+TOO_LARGE = f"{NOT_CANONICAL}: Integer exceeds 53-bit range"
+NO_INTEGER = "line 1: expected ASCII keys, and numbers that are integers within 2^53-1"
+SPELLINGS: dict[str, tuple[bytes, bytes, str]] = {
+    "a duplicate key": (b'"turn":', b'"turn":9,"turn":', NOT_CANONICAL),
+    "2^53": (b'"turn":1', b'"turn":9007199254740992', TOO_LARGE),
+    "2^53 + 1": (b'"turn":1', b'"turn":9007199254740993', TOO_LARGE),
+    "-0": (b'"turn":1', b'"turn":-0', NOT_CANONICAL),
+    "1e0": (b'"turn":1', b'"turn":1e0', NOT_CANONICAL),
+    "1.0": (b'"turn":1', b'"turn":1.0', NO_INTEGER),
+    "a lone surrogate": (
+        b'"stream":"',
+        b'"stream":"\\ud800',
+        "line 1: not JSON: no low surrogate in string",
+    ),
+    "a needless escape": (b'"data"', b'"d\\u0061ta"', NOT_CANONICAL),
+    "a blank": (b'"data":{', b'"data": {', NOT_CANONICAL),
 }
+"""What stood, what stands in its place, and what is found."""
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_second_spelling_though_the_engine_signed_it(spelling: str, crafted: Forge) -> None:
-    respell(crafted, SPELLINGS[spelling])
+def test_a_second_spelling_though_the_engine_signed_it(
+    spelling: str, crafted: Forge, look: Look
+) -> None:
+    stood, stands, expected = SPELLINGS[spelling]
+    respell(crafted, lambda line: line.replace(stood, stands, 1))
     report = look(crafted)
     assert report.code == TAMPERED
     finding = only(report, "records")
-    assert finding.place == f"{SECURITY} v5"
-    assert finding.found.startswith("line 1: ")
+    assert (finding.place, finding.found) == (f"{SECURITY} v5", expected)
 
 
-def test_the_greatest_integer_is_data_and_the_next_is_not(crafted: Forge) -> None:
+def test_the_greatest_integer_is_data_and_the_next_is_not(crafted: Forge, look: Look) -> None:
     """The twin of 2^53: 2^53 - 1 is read, and refused for what it says, not for how it is spelled."""
     respell(crafted, lambda line: line.replace(b'"turn":1', b'"turn":9007199254740991', 1))
     assert places(look(crafted), "records") == []
 
 
-def test_a_text_decomposed_is_another_text(crafted: Forge) -> None:
+def test_a_text_decomposed_is_another_text(crafted: Forge, look: Look) -> None:
     """NFC against NFD: they look alike on a page, and nothing here takes one for the other."""
     stream = "evaluation/T-2/1/post_execute/security"
     version = crafted.last(stream, "VerdictGiven")
@@ -98,15 +125,27 @@ def test_a_text_decomposed_is_another_text(crafted: Forge) -> None:
     assert only(report, "signatures").place == f"{stream} v{version}"
 
 
+def test_the_twin_that_said_it_decomposed_from_the_start(look: Look) -> None:
+    """What the engine signed stays as it said it, to the byte."""
+    decomposed = unicodedata.normalize("NFD", COMPOSED)
+    forge = small_ledger("T-1")
+    forge.open_task("T-2")
+    forge.panel("T-2", {"security": [reads("a.py"), verdict("pass", decomposed)]})
+    stream = "evaluation/T-2/1/post_execute/security"
+    given = forge.rows[forge.at(stream, forge.last(stream, "VerdictGiven"))]
+    assert look(forge).code == 20
+    assert decomposed.encode() in given.record
+    assert COMPOSED.encode() not in given.record
+
+
 # ── signatures ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _signed(forge: Forge, sign: Callable[[Key, bytes], bytes]) -> Report:
+def _sign(forge: Forge, sign: Callable[[Key, bytes], bytes]) -> None:
     n = forge.at(SECURITY, 5)
     row, key = forge.rows[n], forge.keys["engine"]
     line = encode(document(row))
     forge.rows[n] = row._replace(record=assemble(line, key.keyid, sign(key, pae(line))))
-    return look(forge)
 
 
 def _secret_scalar(key: Key) -> int:
@@ -134,14 +173,19 @@ def _with_s_plus_l(key: Key, message: bytes) -> bytes:
     [_with_r_the_identity, _with_s_plus_l, lambda key, message: bytes(64)],
     ids=["R the identity", "S + L", "all zeros"],
 )
-def test_a_signature_at_the_edge(sign: Callable[[Key, bytes], bytes], crafted: Forge) -> None:
-    report = _signed(crafted, sign)
-    assert report.code == TAMPERED
-    assert only(report, "signatures").place == f"{SECURITY} v5"
+def test_a_signature_at_the_edge(
+    sign: Callable[[Key, bytes], bytes], crafted: Forge, look: Look
+) -> None:
+    """Whichever library is asked: left to themselves, they do not agree on the first."""
+    _sign(crafted, sign)
+    for report in (look(crafted), in_memory(crafted, "openssl"), in_memory(crafted, "libsodium")):
+        assert report.code == TAMPERED
+        assert only(report, "signatures").place == f"{SECURITY} v5"
 
 
-def test_the_twin_signed_as_ever(crafted: Forge) -> None:
-    assert _signed(crafted, lambda key, message: key.sign(message)).code == 20
+def test_the_twin_signed_as_ever(crafted: Forge, look: Look) -> None:
+    _sign(crafted, lambda key, message: key.sign(message))
+    assert look(crafted).code == 20
 
 
 @pytest.mark.parametrize(
@@ -149,29 +193,33 @@ def test_the_twin_signed_as_ever(crafted: Forge) -> None:
     [1, 0, 2**255 - 20, 2**255 - 18, (1 << 255) | 1],
     ids=["the identity", "order 4", "order 2", "the identity unreduced", "the identity negated"],
 )
-def test_a_key_of_small_order_is_never_enrolled(point: int, crafted: Forge) -> None:
+def test_a_key_of_small_order_is_never_enrolled(point: int, crafted: Forge, look: Look) -> None:
     """Under the identity as a key, one signature holds for every message."""
     spki = base64.b64encode(spki_of(point.to_bytes(32, "little"))).decode()
-    report = _enrolled(crafted, spki)
+    _enrol(crafted, spki)
+    report = look(crafted)
     assert report.code == TAMPERED
     assert only(report, "roles").found.startswith("public key: ")
 
 
 @pytest.mark.parametrize("algorithm", ["RSA", "P-256"])
-def test_a_key_of_another_algorithm_is_never_enrolled(algorithm: str, crafted: Forge) -> None:
+def test_a_key_of_another_algorithm_is_never_enrolled(
+    algorithm: str, crafted: Forge, look: Look
+) -> None:
     private: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
     if algorithm == "RSA":
         private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     else:
         private = ec.generate_private_key(ec.SECP256R1())
     der = private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    report = _enrolled(crafted, base64.b64encode(der).decode())
+    _enrol(crafted, base64.b64encode(der).decode())
+    report = look(crafted)
     assert report.code == TAMPERED
     found = only(report, "roles").found
     assert found == "public key: expected a DER SubjectPublicKeyInfo for Ed25519"
 
 
-def _enrolled(forge: Forge, public_key: str) -> Report:
+def _enrol(forge: Forge, public_key: str) -> None:
     enrolment = KeyEnrolled(
         role="engine",
         name="engine",
@@ -181,10 +229,9 @@ def _enrolled(forge: Forge, public_key: str) -> Report:
         handover=None,
     )
     forge.write("ledger", enrolment)
-    return look(forge)
 
 
-def test_a_key_id_swapped_for_that_of_another_role(crafted: Forge) -> None:
+def test_a_key_id_swapped_for_that_of_another_role(crafted: Forge, look: Look) -> None:
     n = crafted.at(SECURITY, 5)
     row = crafted.rows[n]
     authority = crafted.keys["authority"].keyid.encode()
@@ -287,14 +334,37 @@ def test_an_event_replayed(forge: Forge, intruder: Intruder, store_url: str) -> 
     )
 
 
-def test_one_stream_and_version_twice(crafted: Forge) -> None:
-    """No store of ours takes it, whoever drops its triggers; a store of somebody else's might."""
-    n = crafted.at(SECURITY, 5)
-    crafted.rows.insert(n + 1, crafted.rows[n])
-    report = look(crafted)
+def test_one_stream_and_version_twice(forge: Forge, intruder: Intruder, store_url: str) -> None:
+    """Past the constraint that forbids it."""
+    row = forge.rows[forge.at(SECURITY, 5)]
+    if store_url.startswith("sqlite"):
+        intruder.close()
+        _insert_twice(store_url, row)
+    else:
+        intruder.run("ALTER TABLE stored_events DROP CONSTRAINT stored_events_pkey")
+        intruder.insert(row)
+    report = looked_at(store_url)
     assert report.code == TAMPERED
-    assert only(report, "chains").place == f"{SECURITY} v6"
-    assert only(report, "chains").found == "v5 after v5"
+    last = max(row.version for row in forge.rows if row.stream == SECURITY)
+    finding = only(report, "chains")
+    assert (finding.place, finding.found) == (f"{SECURITY} v{last + 1}", f"v5 after v{last}")
+
+
+def _insert_twice(url: str, row: Row) -> None:
+    """Take the constraint and its index out of the schema, insert, and put both back."""
+    index = "SELECT * FROM sqlite_master WHERE name = 'sqlite_autoindex_stored_events_1'"
+    table = "UPDATE sqlite_master SET sql = ? WHERE name = 'stored_events'"
+    with Intruder(url) as intruder:
+        intruder.run("PRAGMA writable_schema = ON")
+        (kept,) = intruder.sql(index)
+        ((sql,),) = intruder.sql("SELECT sql FROM sqlite_master WHERE name = 'stored_events'")
+        intruder.sql(table, re.sub(r",\s*UNIQUE \([^)]*\)", "", sql))
+        intruder.sql("DELETE FROM sqlite_master WHERE name = 'sqlite_autoindex_stored_events_1'")
+    with Intruder(url) as intruder:
+        intruder.insert(row)
+        intruder.run("PRAGMA writable_schema = ON")
+        intruder.sql(table, sql)
+        intruder.sql("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", *kept)
 
 
 def test_an_evaluation_spliced_into_another_task(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from typing import Any
 
 import pytest
@@ -51,3 +52,25 @@ def whole(text: str) -> int:
     number = float(text)
     assert number.is_integer()
     return int(number)
+
+
+def test_the_10000_numbers_are_written_so_or_are_none_of_ours() -> None:
+    """An integer within 2^53-1 is written as the RFC writes it; any other number is refused as it stands."""
+    lines = shared("vectors", "es6-numbers", "es6testfile10k.txt").read_text().splitlines()
+    ours = 0
+    for line in lines:
+        in_hex, _, expected = line.partition(",")
+        (number,) = struct.unpack(">d", int(in_hex, 16).to_bytes(8, "big"))
+        is_minus_zero = number == 0 and in_hex.startswith("8")
+        if number.is_integer() and abs(number) <= INTEGER_MAX and not is_minus_zero:
+            ours += 1
+            assert encode(int(number)).decode() == expected
+            assert decode(expected.encode()) == number
+        elif is_minus_zero:
+            assert expected == "0"
+            with pytest.raises(ValueError, match="canonical"):
+                decode(b"-0")
+        else:
+            with pytest.raises(ValueError, match=r"canonical|integers"):
+                decode(expected.encode())
+    assert (len(lines), ours) == (10_000, 13)
