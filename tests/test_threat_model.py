@@ -24,6 +24,14 @@ def test_each_row_of_an_attack_names_a_test() -> None:
     assert [row for row in attacks if "::test_" not in row] == []
 
 
+def test_each_party_has_a_test() -> None:
+    parts = re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:]
+    *parties, end = parts
+    assert end.startswith("What nothing here catches")
+    assert len(parties) >= 9
+    assert [part.splitlines()[0] for part in parties if "::test_" not in part] == []
+
+
 def _functions(file: Path) -> set[str]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
