@@ -1,0 +1,40 @@
+"""Reading a file that somebody named: a regular one, without waiting, up to a bound."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ..domain.errors import BadData, Denied, IOFailure, NoInput
+
+
+def read_file(path: str | os.PathLike[str], bytes_max: int, what: str, *, hint: str = "") -> bytes:
+    """The bytes of the file at `path`, which is to be `what`: "a checkpoint", say.
+
+    A pipe, a device or a folder by that name is refused at once. Raises `NoInput`, `Denied`, `IOFailure`, or
+    `BadData` where it holds more than `bytes_max`.
+    """
+    name = os.fspath(path)
+    try:
+        with open(name, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise NoInput(f"{name}: expected a file with {what}, found no file", hint=hint)
+            content = file.read(bytes_max + 1)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        raise NoInput(f"{name}: expected a file with {what}, found none", hint=hint) from None
+    except PermissionError:
+        raise Denied(f"{name}: not readable by this user", hint=hint) from None
+    except ValueError:  # a null byte in the name
+        raise NoInput(f"{name!a}: expected the name of a file", hint=hint) from None
+    except OSError as error:
+        raise IOFailure(f"{name}: {error.strerror}", hint=hint) from None
+    if len(content) > bytes_max:
+        raise BadData(
+            f"{name}: expected {what}, at most {bytes_max:,} bytes, found more", hint=hint
+        )
+    return content
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    # A pipe by this name would keep us until somebody writes to it.
+    return os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)
