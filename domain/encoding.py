@@ -9,10 +9,25 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from functools import lru_cache
 
 from .canonical import INTEGER_MAX
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
+
+
+# No space, no "+", no control; and nothing that is not seen, or that turns what is seen around, since names
+# are compared by eye. Written out, so that it does not depend on the version of Unicode at hand.
+_KEY_NAME = re.compile(
+    r"[^\s+\x00-\x20\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    r"\ud800-\udfff\U000e0000-\U000e007f]{1,255}"
+)
+
+
+@lru_cache(maxsize=64)  # all records of a ledger have the same
+def is_key_name(name: str) -> bool:
+    """Whether `name` can name a note's key, and so be a ledger's origin: 1 to 255 characters, all seen."""
+    return _KEY_NAME.fullmatch(name) is not None
 
 
 def base64_text(raw: bytes) -> str:

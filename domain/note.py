@@ -16,7 +16,8 @@ signature does not hold rejects the note.
     vkey   = name "+" key id in 8 hex digits "+" base64(type ‖ public key)
 
 A key name is not empty and holds no Unicode space and no "+". Beyond the text, and kept to by what is written
-here: at most 64 signatures and 64 KiB a note, so that a note costs its reader next to nothing.
+here: nor a character that is not seen or that turns text around, since names are compared by eye; at most 64
+signatures and 64 KiB a note, so that a note costs its reader next to nothing.
 
 This module takes values and bytes and does no IO. Checking a signature is asked of a `Verify` function.
 """
@@ -30,7 +31,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .ed25519 import public_key_fault, signature_fault
-from .encoding import base64_bytes, base64_text
+from .encoding import base64_bytes, base64_text, is_key_name
 from .errors import BadData
 
 Verify = Callable[[bytes, bytes, bytes], bool]
@@ -41,18 +42,12 @@ COSIGNATURE: Final = 0x04
 NOTE_BYTES_MAX: Final = 64 * 1024
 SIGNATURES_MAX: Final = 64
 
-_NAME = re.compile(r"[^\s+\x00-\x20\x7f-\x9f\ud800-\udfff]{1,255}")
 _VKEY = re.compile(r"(?P<name>[^+]+)\+(?P<keyid>[0-9a-f]{8})\+(?P<key>[A-Za-z0-9+/=]+)")
 _SIGNATURE_LINE = re.compile(r"— (?P<name>[^ ]+) (?P<signature>[A-Za-z0-9+/=]+)")
 
 
 class NoteError(BadData):
     """Bytes that are not a signed note, a key that is none, or a known key whose signature does not hold."""
-
-
-def is_key_name(name: str) -> bool:
-    """Whether `name` can name a key: no space, no "+", no control character, at most 255 characters."""
-    return _NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)

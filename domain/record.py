@@ -40,10 +40,10 @@ import binascii
 import hashlib
 import re
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from .canonical import decode, encode
+from .encoding import is_key_name
 from .errors import RecordError
 from .limits import RECORD_BYTES_MAX
 
@@ -54,7 +54,6 @@ _KEYS: Final = ["at", "data", "ledger", "previous", "stream", "type", "version"]
 # An hour is at most 23: later Pythons read 24:00:00 as the next day, and the answer must not depend on that.
 _AT = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d\.\d{6}Z", re.ASCII)
 _HEX64 = re.compile(r"[0-9a-f]{64}")
-_ORIGIN = re.compile(r"[^\s+\x00-\x20\x7f-\x9f]{1,255}")
 # The last character before the padding holds two bits: A, Q, g or w, where the base64 is canonical.
 _SIGNED = re.compile(rb"([0-9a-f]{64}) ([A-Za-z0-9+/]{85}[AQgw]==)\n")
 
@@ -90,10 +89,9 @@ def digest(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-@lru_cache(maxsize=64)  # all records of a ledger have the same
 def is_origin(name: str) -> bool:
     """Whether `name` can be a ledger's origin: a note key name, at most 255 characters."""
-    return _ORIGIN.fullmatch(name) is not None
+    return is_key_name(name)
 
 
 def line_1(

@@ -153,8 +153,13 @@ def test_a_checkpoint_with_a_defect_is_refused_in_one_line(defect: str) -> None:
     assert caught.value.message.isprintable()
 
 
-def test_a_byte_order_mark_makes_it_another_origin() -> None:
-    assert SignedCheckpoint.parse(b"\xef\xbb\xbf" + NOTE.raw).checkpoint.origin != ORIGIN
+@pytest.mark.parametrize("unseen", ["\ufeff", "\u202e", "\u200b", "\u2069"])
+def test_a_name_holds_nothing_that_is_not_seen(unseen: str) -> None:
+    """Names are compared by eye: one turned around, or with a mark in it, would pass for another."""
+    with pytest.raises(NoteError):
+        SignedCheckpoint.parse(unseen.encode() + NOTE.raw)
+    with pytest.raises(NoteError):
+        NoteKey.parse(NoteKey(f"{ORIGIN}{unseen}", _public(LOG)).vkey)
 
 
 def test_a_cosignature_says_when_and_is_bound_to_its_checkpoint() -> None:

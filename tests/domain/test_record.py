@@ -348,6 +348,10 @@ def test_an_origin_is_a_note_key_name(name: str) -> None:
         "a\0b",
         "a\x7fb",
         "a\x85b",
+        "a\u202eb",
+        "a\u200bb",
+        "\ufeffa",
+        "a\u2066b",
         "x" * 256,
     ],
 )
