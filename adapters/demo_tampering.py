@@ -6,6 +6,7 @@ where it can be. What cannot be mended is what a key would have to sign, and wha
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -13,12 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from ..domain.record import Record, digest, parse
+from .findings import TAMPERED, TRUNCATED
 
 Tamper = Callable[[sqlite3.Connection], None]
 
 
 def tampered(ledger: Path, copy: Path, tamper: Tamper) -> None:
     """Copy the ledger in the file `ledger` to `copy`, and tamper with the copy."""
+    os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # as private as the ledger
     with closing(sqlite3.connect(ledger)) as source, closing(sqlite3.connect(copy)) as connection:
         source.backup(connection)
         connection.isolation_level = None
@@ -64,15 +67,16 @@ def cut_the_tail(connection: sqlite3.Connection, records: int = 3) -> None:
         connection.execute(f"DELETE FROM {table}")  # noqa: S608 - made anew from the events, when asked for
 
 
-TAMPERINGS: Final[dict[str, tuple[str, Tamper]]] = {
+TAMPERINGS: Final[dict[str, tuple[str, Tamper, int]]] = {
     "turned.db": (
         "a verdict turned over, and all that hangs on it chained anew",
         turn_a_verdict_over,
+        TAMPERED,
     ),
-    "twice.db": ("one key of one record said twice", repeat_a_key),
-    "cut.db": ("the last three records cut from every table", cut_the_tail),
+    "twice.db": ("one key of one record said twice", repeat_a_key, TAMPERED),
+    "cut.db": ("the last three records cut from every table", cut_the_tail, TRUNCATED),
 }
-"""The name of each copy, what was done to it, in words, and what does it."""
+"""The name of each copy: what was done to it, in words, what does it, and the code that verify ends with."""
 
 
 def _records(connection: sqlite3.Connection) -> Iterator[tuple[int, Record]]:

@@ -70,7 +70,9 @@ def init(url: str, keys: str, said: Founding, passphrase_file: str | None, *, as
 def _found_here(
     url: str, keys: str, said: Founding, passphrase_file: str | None, *, as_json: bool
 ) -> int:
-    require_unknown(said.origin)
+    where = locate(url)
+    if not (isinstance(where, SQLiteLocation) and where.path.exists()):
+        require_unknown(said.origin)  # else what is there already is the first thing to say
     passphrase = new_passphrase(passphrase_file, wanted=said.encrypt)
     folder = KeyFolder(Path(keys))
     reused = all(folder.file_of(role).exists() for role in ROLES)

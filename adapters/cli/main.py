@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -21,6 +22,7 @@ from typer.main import get_command
 from ...domain.errors import CausebookError, Interrupted
 from . import commands, commands_keys, commands_log, commands_trust
 from .help import HELP_OPTIONS, Command, Group
+from .reading import at_ledger
 from .terminal import ReaderGone, complain, out, require_stdout
 
 EXIT_USAGE: Final = 64
@@ -93,7 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _flush()
         return code if isinstance(code, int) else 0
     except CausebookError as error:
-        complain(error.message, error.hint or _hint(error.exit_code, arguments))
+        hint = error.hint or _hint(error.exit_code, arguments)
+        complain(error.message, _at_ledger(hint, arguments))
         return error.exit_code
     except _UsageError as error:
         complain(*_usage(error))
@@ -117,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 _HINTS: Final = {
     64: "causebook --help",
-    65: "causebook verify says all that is wrong with a ledger",
+    65: "look at what was given: it is not what it should be",
     66: "look at the name, and at where it is looked for",
     69: "try again once it answers",
     73: "name another place",
@@ -128,10 +131,31 @@ _HINTS: Final = {
 """What to try where an error does not say."""
 
 
+_READS_A_LEDGER: Final = frozenset(
+    {"why", "log", "evidence", "tasks", "replay", "rebuild", "judge", "resolve", "prove", "export"}
+)
+
+
 def _hint(code: int, arguments: Sequence[str]) -> str:
     if code == 65 and "verify" in arguments[:1]:
         return "no more can be told of this file; compare with an older copy of it"
+    if code == 65 and _READS_A_LEDGER & set(arguments[:1]):
+        return "causebook verify says all that is wrong with the ledger"
     return _HINTS.get(code, "")
+
+
+_NAMES_NO_LEDGER = re.compile(
+    r"^causebook (?:verify|tasks|log|why|rebuild|seal|checkpoint)\b(?! --ledger)"
+)
+
+
+def _at_ledger(hint: str, arguments: Sequence[str]) -> str:
+    """The hint with the ledger that this command was given: what is typed next is to look at the same one."""
+    named = [place for place, argument in enumerate(arguments) if argument == "--ledger"]
+    if not named or len(arguments) == named[-1] + 1:
+        return hint
+    option = at_ledger(arguments[named[-1] + 1])
+    return _NAMES_NO_LEDGER.sub(lambda found: found[0] + option, hint)
 
 
 _INTERNAL_HINT: Final = "this is a fault of causebook; CAUSEBOOK_DEBUG=1 shows where it happened"
