@@ -8,7 +8,9 @@ name that a key's file can have. The public key is what the ledger enrolled, so 
 checked before it goes anywhere: a signature by another key is refused here, not found by an auditor.
 
 Records are signed as a batch is put together, before the store is asked for anything: however long a service
-takes, no lock of the store is held meanwhile. Needs the extra `kms`, and whatever the scheme needs.
+takes, no lock of the store is held meanwhile. A checkpoint is signed while its sealer has the turn to seal,
+since what it extends must not change: others who seal the ledger wait for the service, and nobody who writes
+records does. Needs the extra `kms`, and whatever the scheme needs.
 """
 
 from __future__ import annotations

@@ -8,13 +8,16 @@ from typing import Any
 
 from ...domain.checkpoint import SignedCheckpoint
 from ...domain.encoding import base64_text, decimal
-from ...domain.errors import BadData, CausebookError, Denied, IOFailure, Misuse, NoInput
+from ...domain.errors import BadData, CausebookError, Misuse
 from ...domain.policy import POLICY_BYTES_MAX, Policy
 from ...domain.streams import shorten
+from ..files import read_file
 from ..findings import counted
 from ..handover.sealed_log import sealed_log
+from ..sealing.cosigned import TIMESTAMPS_MAX
 from ..sealing.seal import Sealed
 from ..store.location import display
+from ..store.port import Store
 from ..witness.client import WitnessClient
 from .reading import at_ledger, read
 from .terminal import json_page, out, warn
@@ -38,25 +41,18 @@ def seal(
     0, or the exit code of the first witness or authority that did not answer with what it was asked for: the
     checkpoint then stands without.
     """
-    asked = [WitnessClient(each) for each in witnesses]
-    if policy is not None:
-        asked += _witnesses_of(policy)
+    named = [] if policy is None else _witnesses_of(policy)
+    known = {each.url.rstrip("/") for each in named}
+    asked = [WitnessClient(each) for each in witnesses if each.rstrip("/") not in known]
     with open_ledger(url, keys, passphrase_file, lock_timeout) as ledger:
-        sealed = ledger.seal(witnesses=asked, adopt=adopt, wait_seconds=lock_timeout)
-        failures = [error for _, error in sealed.failures]
-        if timestamp is not None:
-            from ..timestamps import fetch
-
-            try:
-                token = fetch(timestamp, sealed.checkpoint.note.text.encode())
-                ledger.store.add_to_checkpoint(sealed.size, "timestamp", token)
-            except CausebookError as error:
-                failures.append(error)
-                timestamp = None
+        sealed = ledger.seal(witnesses=[*asked, *named], adopt=adopt, wait_seconds=lock_timeout)
+        stamped = None if timestamp is None else _stamp(ledger.store, sealed, timestamp)
+    failed = stamped if isinstance(stamped, CausebookError) else None
+    failures = [error for _, error in sealed.failures] + ([] if failed is None else [failed])
     if as_json:
-        out().raw(json_page(_document(sealed, timestamp)))
+        out().raw(json_page(_document(sealed, timestamp, stamped)))
     else:
-        _tell(sealed, url, timestamp)
+        _tell(sealed, url, timestamp, stamped)
     out().flush()
     for failure in failures[1:]:
         warn(failure.message)
@@ -65,7 +61,24 @@ def seal(
     return 0
 
 
-def _tell(sealed: Sealed, url: str, timestamp: str | None) -> None:
+def _stamp(store: Store, sealed: Sealed, authority: str) -> bool | CausebookError:
+    """Have an authority stamp a checkpoint: True once it is kept, False where enough of them are already."""
+    from ..timestamps import fetch
+
+    try:
+        row = store.checkpoint(sealed.size)
+        if row is not None and len(row.timestamps) >= TIMESTAMPS_MAX:
+            return False
+        token = fetch(authority, sealed.checkpoint.note.text.encode())
+        store.add_to_checkpoint(sealed.size, "timestamp", token)
+    except CausebookError as error:
+        return error
+    return True
+
+
+def _tell(
+    sealed: Sealed, url: str, authority: str | None, stamped: bool | CausebookError | None
+) -> None:
     page, said = out(), sealed.checkpoint.checkpoint
     page.line((f"{said.origin} is sealed to {said.size:,}", "strong"))
     page.blank()
@@ -73,20 +86,25 @@ def _tell(sealed: Sealed, url: str, timestamp: str | None) -> None:
     page.line(f"  root       {base64_text(said.root)}")
     for line in sealed.cosignatures:
         page.line(f"  cosigned   {line.name}")
-    if timestamp is not None:
-        page.line(f"  timestamp  {timestamp}")
+    if stamped is True:
+        page.line(f"  timestamp  {authority}")
+    elif stamped is False:
+        page.line(f"  timestamp  {TIMESTAMPS_MAX} are kept already; no more is asked for")
     page.command("  next       ", f"causebook checkpoint{at_ledger(url)} > FILE")
 
 
-def _document(sealed: Sealed, timestamp: str | None) -> dict[str, Any]:
+def _document(
+    sealed: Sealed, authority: str | None, stamped: bool | CausebookError | None
+) -> dict[str, Any]:
+    failures = [{"witness": witness, "error": error.message} for witness, error in sealed.failures]
+    if isinstance(stamped, CausebookError) and authority is not None:
+        failures.append({"timestamp": authority, "error": stamped.message})
     return {
         **_facts(sealed.checkpoint),
         "new": sealed.new,
         "cosignatures": [line.line for line in sealed.cosignatures],
-        "failures": [
-            {"witness": witness, "error": error.message} for witness, error in sealed.failures
-        ],
-        "timestamp": timestamp,
+        "failures": failures,
+        "timestamp": authority if stamped is True else None,
     }
 
 
@@ -130,15 +148,7 @@ def _size(text: str) -> int:
 
 def _witnesses_of(path: str) -> list[WitnessClient]:
     """The witnesses of a policy file that it gives a URL for, with their keys."""
-    try:
-        with open(path, "rb") as file:
-            content = file.read(POLICY_BYTES_MAX + 1)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):
-        raise NoInput(f"{path}: expected a policy file, found none", hint="--policy FILE") from None
-    except PermissionError:
-        raise Denied(f"{path}: not readable by this user", hint="--policy FILE") from None
-    except OSError as error:
-        raise IOFailure(f"{path}: {error.strerror}", hint="--policy FILE") from None
+    content = read_file(path, POLICY_BYTES_MAX, "a policy", hint="--policy FILE")
     try:
         known = Policy.parse(content).witnesses.values()
     except BadData as error:
@@ -147,6 +157,6 @@ def _witnesses_of(path: str) -> list[WitnessClient]:
     if not found:
         raise BadData(
             f"{path}: expected a witness with a URL, found none",
-            hint="witness NAME VKEY URL; or --witness URL beside it",
+            hint="a line of it reads: witness NAME VKEY URL",
         )
     return found

@@ -63,7 +63,10 @@ class SealMemory:
         )
 
     def write(self, signed: SignedCheckpoint) -> None:
-        """Remember a checkpoint; on return it is on the disk. Raises `IOFailure`, and nothing has changed."""
+        """Remember a checkpoint; on return it is on the disk.
+
+        Raises `IOFailure`; what is remembered then is the old one or this.
+        """
         try:
             replace_durably(self.path, signed.note.raw)
         except OSError as error:

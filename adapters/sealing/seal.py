@@ -2,14 +2,17 @@
 
 Under the right to write the tree, in this order:
 
-1. The signer's key is enrolled as the log's and not retired, read anew from the store.
-2. The memory beside the key (seal_memory.py) says what was signed last. The tree is grown from there, out of
+1. The signer's key is enrolled as the log's and not retired, read anew from the store. It is asked again once
+   the records are read, since a retirement among them ends what the key may sign; and no other key signs.
+2. The memory beside the key (memory.py) says what was signed last. The tree is grown from there, out of
    the records alone; what the store keeps of the tree beyond it is not relied on.
 3. Each new record is checked: form, place, and signature by a key enrolled for its type (record_check.py).
    None that does not hold is signed over.
 4. The tree begins with the tree that was signed last, and with that of the store's newest checkpoint, and no
    witness has seen more; else the store was rolled back or another history put in its place, and nothing is
-   signed. What a witness has seen of this size or below, it holds against the new checkpoint itself.
+   signed. What a witness has seen of this size or below, it holds against the new checkpoint itself. That the
+   root to be signed extends them is proved once more, over its own hashes: the store may change while it is
+   read.
 5. Signed, remembered on disk, stored; then the witnesses are asked. A crash between two of these steps is
    healed by the next seal: what is remembered and not stored is stored.
 
@@ -26,29 +29,27 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...domain.checkpoint import Checkpoint, SignedCheckpoint
-from ...domain.errors import BadData, Busy, CausebookError, Denied, LogForked, SealRefused
+from ...domain.errors import BadData, Busy, CausebookError, Denied
 from ...domain.keyring import raw_key
 from ...domain.note import NoteError, NoteKey, NoteSignature, sign_note, signer_among
-from ...domain.proof import ProofError
-from ...projections.tree import inclusion_proof, leaf_hash, root, verify_inclusion
+from ...projections.tree import root
 from ..keys import Signer
 from ..signatures import verify
 from ..store.port import TREE, CheckpointRow, Store
 from ..writer import Writer
-from .cosigning import Seen, Witness, collect, seen_by
+from .anchors import Anchor, fewer, leads, objection, require_extended, rolled_back
+from .cosigned import takes
+from .cosigning import Seen, Witness, collect, require_keys, seen_by
 from .memory import SealMemory
 from .record_check import require_sound
-from .tree_writing import Growth, fits, row_at, row_id_at, stored_tile
-
-Anchor = tuple[SignedCheckpoint, str]
-"""A checkpoint that the tree has to begin with, and whose word that is: "as it was sealed"."""
+from .tree_writing import PAGE_RECORDS, Growth, fits
 
 _POLL_SECONDS: Final = 0.05
 _VERIFY_HINT: Final = "causebook verify says what is wrong with the ledger"
-_ROLLED_BACK_HINT: Final = (
-    "was an older copy put back? put back the newest; where sealed records are lost for good, found a"
-    " successor: causebook init --continues CHECKPOINT"
-)
+
+
+class NoLogKey(Denied):
+    """No log key that may seal the ledger is at hand."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class Sealed:
     """What sealing came to. `checkpoint`: as the log key signed it, without cosignatures.
 
     `new`: how many records it takes in that were not sealed before, 0 where there was nothing to sign.
-    `cosignatures`: those collected now. `failures`: of witnesses that did not cosign, by their URL.
+    `cosignatures`: those collected now; which are kept, cosigned.py says. `failures`: of witnesses that did
+    not cosign, by their URL.
     """
 
     checkpoint: SignedCheckpoint
@@ -72,10 +74,11 @@ class Sealed:
 
 @dataclass(frozen=True)
 class Sealer:
-    """Seals one ledger with one log key."""
+    """Seals one ledger with one log key. `page_records`: how many are read, and written, at a time."""
 
     writer: Writer
     memory: SealMemory
+    page_records: int = PAGE_RECORDS
 
     @property
     def store(self) -> Store:
@@ -93,27 +96,31 @@ class Sealer:
 
         `adopt`: where there is no memory, take up the store's newest checkpoint as it: an older copy of the
         store goes unnoticed then. `wait_seconds`: for another sealer. Raises `SealRefused`, `LogForked`,
-        `BadData` naming a record that does not hold, `Denied` for the key, `Busy`, and what the store raises.
+        `BadData` naming a record that does not hold, `NoLogKey`, `Denied`, `Busy`, what a witness raises that
+        cannot be asked, and what the store raises.
         """
         # A passphrase may be asked for: before the turn is taken, since others want to seal.
         self._open_key()
+        require_keys(witnesses, self.writer.keyring.witness_keys())
         with _turn(self.store, wait_seconds):
+            # This one signs, or none does: the key that is newest may change while records are read.
+            signer = self._open_key()
             known, growth = self._ready(adopt=adopt)
             seen = [self._seen(witness, known, growth) for witness in witnesses]
-            sealed = self._signed(known, growth)
+            sealed = self._signed(signer, known, growth, seen)
         return self._cosigned(sealed, growth, seen)
 
     def check(self, *, wait_seconds: float = 0.0) -> None:
         """Raise what `seal` would because of what was sealed before, and of records; sign nothing."""
         self._open_key()
         with _turn(self.store, wait_seconds):
+            self._open_key()
             self._ready(adopt=False)
 
     # ── what was signed before, and the records since ────────────────────────────────────────────────
 
     def _ready(self, *, adopt: bool) -> tuple[SignedCheckpoint | None, Growth]:
         """The newest checkpoint there is, and the tree over all records, which extends it."""
-        self._open_key()
         known, stored = self.memory.read(), self.store.checkpoint()
         if known is not None:
             self._require_signature(known, self.memory.unfit("expected it signed by a log key"))
@@ -127,7 +134,8 @@ class Sealer:
         anchors = [(each, "as it was sealed") for each in (known, newest) if each is not None]
         growth = self._grown(known, anchors)
         if newest is not None and (known is None or _size(newest) > _size(known)):
-            # Sealed elsewhere with a copy of the key; or taken up.
+            # Sealed elsewhere with a copy of the key; or taken up. Nobody else's word is remembered as ours.
+            self._require_trusted(newest)
             self.memory.write(newest)
             known = newest
         elif known is not None and (newest is None or _size(newest) < _size(known)):
@@ -136,9 +144,16 @@ class Sealer:
         return known, growth
 
     def _open_key(self) -> Signer:
-        """The log's signer, by the keys that the store has now. Raises `Denied` where it may not seal."""
+        """The log's signer, by the keys that the store has now. Raises `NoLogKey` where it may not seal."""
         self.writer.load()
-        signer = self.writer.signer("log")
+        try:
+            signer = self.writer.signer("log")
+        except Denied as error:
+            raise NoLogKey(error.message, hint=error.hint) from None
+        self._require_right(signer)
+        return signer
+
+    def _require_right(self, signer: Signer) -> None:
         key = self.writer.keyring.keys.get(signer.keyid)
         fault = None
         if key is None or key.role != "log":
@@ -146,11 +161,10 @@ class Sealer:
         elif key.retired is not None:
             fault = "it is retired"
         if fault is not None:
-            raise Denied(
+            raise NoLogKey(
                 f"key {signer.keyid[:8]}… may not seal {self.memory.origin}: {fault}",
                 hint="--keys DIR names the folder; causebook keys list shows who may sign what",
             )
-        return signer
 
     def _require_signature(self, signed: SignedCheckpoint, otherwise: BadData) -> None:
         # A retired key's too: it binds the log to what it signed, whoever goes on from there.
@@ -165,6 +179,20 @@ class Sealer:
         except NoteError:
             pass
         raise otherwise
+
+    def _require_trusted(self, signed: SignedCheckpoint) -> None:
+        """Raise `BadData` unless a log key whose trust reaches that far signed it."""
+        try:
+            keys = self.writer.keyring.log_keys(_size(signed))
+            if signer_among(signed.note, keys, verify) is not None:
+                return
+        except NoteError:
+            pass
+        raise BadData(
+            f"checkpoint of size {_size(signed)} in the store: expected it signed by a log key that is"
+            " trusted that far, found one that had ended",
+            hint=_VERIFY_HINT,
+        )
 
     def _parsed(self, row: CheckpointRow) -> SignedCheckpoint:
         place = f"checkpoint of size {row.size} in the store"
@@ -187,19 +215,19 @@ class Sealer:
         growth = self._begun(known)
         if growth is not None:
             self._grow(growth, known)
-            if not any(_objection(growth, anchor) for anchor in anchors):
+            if not any(objection(growth, anchor) for anchor in anchors):
                 return growth
         # Whatever is stored of the tree: the records decide, and are asked before anything is dropped.
         records = self.store.count()
         for anchor in anchors:
             if records < _size(anchor[0]):
-                raise _fewer(anchor, records)
-        growth = Growth.anew(self.store)
+                raise fewer(anchor, records)
+        growth = Growth.anew(self.store, page_records=self.page_records)
         self._grow(growth, known)
         for anchor in anchors:
-            objection = _objection(growth, anchor)
-            if objection is not None:
-                raise objection
+            found = objection(growth, anchor)
+            if found is not None:
+                raise found
         return growth
 
     def _begun(self, known: SignedCheckpoint | None) -> Growth | None:
@@ -209,10 +237,11 @@ class Sealer:
         if position is None or not fits(store, position, size):
             return None
         if known is None:
-            return Growth.after(store, position, 0)
-        if size >= _size(known) and not _leads(store, known.checkpoint):
+            return Growth.after(store, position, 0, page_records=self.page_records)
+        if size >= _size(known) and not leads(store, known.checkpoint):
             return None
-        return Growth.after(store, position, min(size, _size(known)))
+        begun = min(size, _size(known))
+        return Growth.after(store, position, begun, page_records=self.page_records)
 
     def _grow(self, growth: Growth, known: SignedCheckpoint | None) -> None:
         # Below, the root that was signed vouches for each byte.
@@ -223,13 +252,19 @@ class Sealer:
 
     # ── signing ──────────────────────────────────────────────────────────────────────────────────────
 
-    def _signed(self, known: SignedCheckpoint | None, growth: Growth) -> Sealed:
+    def _signed(
+        self, signer: Signer, known: SignedCheckpoint | None, growth: Growth, seen: Sequence[Seen]
+    ) -> Sealed:
         size = growth.size
         if known is not None and _size(known) == size:
             growth.write()
             return Sealed(known, 0)
-        signer = self.writer.signer("log")
+        self.writer.load()
+        self._require_right(signer)
         checkpoint = Checkpoint(self.memory.origin, size, root(growth.tile, size))
+        for each in (known, *(witness.shown for witness in seen)):
+            if each is not None:
+                require_extended(each.checkpoint, checkpoint, growth)
         key = NoteKey(self.memory.origin, raw_key(signer.public_key))
         signed = SignedCheckpoint(checkpoint, sign_note(checkpoint.text, key, signer.sign))
         self.memory.write(signed)
@@ -241,7 +276,7 @@ class Sealer:
         origin, whose = self.memory.origin, f"as witness {witness.url} has it"
         seen = seen_by(witness, origin, known)
         if seen.size > growth.size:
-            raise _rolled_back(origin, seen.size, whose, growth.size)
+            raise rolled_back(origin, seen.size, whose, growth.size)
         if seen.shown is not None:
             stranger = (
                 f"witness {witness.url}: shows a checkpoint that no log key of {origin} signed"
@@ -249,9 +284,9 @@ class Sealer:
             self._require_signature(
                 seen.shown, BadData(stranger, hint="leave it out to seal without it")
             )
-            objection = _objection(growth, (seen.shown, whose))
-            if objection is not None:
-                raise objection
+            found = objection(growth, (seen.shown, whose))
+            if found is not None:
+                raise found
         return seen
 
     def _cosigned(self, sealed: Sealed, growth: Growth, seen: Sequence[Seen]) -> Sealed:
@@ -266,62 +301,15 @@ class Sealer:
                 failures.append((each.witness.url, error))
                 continue
             for line in given:
-                self.store.add_to_checkpoint(sealed.size, "cosignature", line.line.encode())
+                row = self.store.checkpoint(sealed.size)
+                if row is not None and takes(row, line):
+                    self.store.add_to_checkpoint(sealed.size, "cosignature", line.line.encode())
             cosignatures += given
         return replace(sealed, cosignatures=tuple(cosignatures), failures=tuple(failures))
 
 
 def _size(signed: SignedCheckpoint) -> int:
     return signed.checkpoint.size
-
-
-def _leads(store: Store, known: Checkpoint) -> bool:
-    """Whether the stored tree, cut to its size, is the one that was signed, and leads to its last record."""
-    last = known.size - 1
-    row_id = row_id_at(store, last)
-    row = None if row_id is None else row_at(store, row_id)
-    if row is None:
-        return False
-
-    def tiles(level: int, number: int) -> bytes:
-        return stored_tile(store, level, number)
-
-    try:
-        path = inclusion_proof(tiles, last, known.size)
-        verify_inclusion(last, known.size, leaf_hash(row.record), path, known.root)
-    except ProofError:
-        return False
-    return True
-
-
-def _objection(growth: Growth, anchor: Anchor) -> SealRefused | None:
-    """Why the tree does not begin with that of a checkpoint, or None."""
-    said, whose = anchor[0].checkpoint, anchor[1]
-    if growth.size < said.size:
-        return _fewer(anchor, growth.size)
-    try:
-        found = root(growth.tile, said.size).hex()
-    except ProofError as error:
-        found = error.message
-    if found == said.root.hex():
-        return None
-    return LogForked(
-        f"{said.origin}, size {said.size}: expected root {said.root.hex()}, {whose}, found {found}",
-        hint="another history stands in the store; causebook verify --checkpoint FILE shows it",
-    )
-
-
-def _fewer(anchor: Anchor, records: int) -> SealRefused:
-    said, whose = anchor[0].checkpoint, anchor[1]
-    return _rolled_back(said.origin, said.size, whose, records)
-
-
-def _rolled_back(origin: str, size: int, whose: str, records: int) -> SealRefused:
-    return SealRefused(
-        f"{origin}: expected {size} records or more, {whose}, found {records}:"
-        " the store was rolled back",
-        hint=_ROLLED_BACK_HINT,
-    )
 
 
 @contextmanager

@@ -18,13 +18,19 @@ from ...domain.note import NoteError
 from ...domain.record import digest
 from ...projections.tree import HASH_BYTES, TILE_WIDTH, Tiles, grow, leaf_hash, root
 from ..projector import DIFFERENCES_MAX, Difference
-from ..store.port import TREE, CheckpointRow, Position, Row, Store, TileRow
+from ..store.port import (
+    ROW_ID_BYTES,
+    TREE,
+    TREE_VERSION,
+    CheckpointRow,
+    Position,
+    Row,
+    Store,
+    TileRow,
+)
 
-VERSION: Final = 1
-"""Of the projection."""
 PAGE_RECORDS: Final = 16 * TILE_WIDTH
 """At most 61,440 bytes each."""
-ROW_ID_BYTES: Final = 8
 _IDS: Final = TILE_WIDTH * ROW_ID_BYTES
 
 
@@ -72,8 +78,12 @@ class Edge:
             for (level, number), hashes in self._partial.items()
         ]
 
+    def grown(self, level: int, number: int) -> bytes | None:
+        """The hashes of a partial tile that was grown here; None for any other."""
+        return self._partial.get((level, number))
+
     def _tile(self, level: int, number: int) -> bytes:
-        kept = self._partial.get((level, number))
+        kept = self.grown(level, number)
         return self._tiles(level, number) if kept is None else kept
 
 
@@ -110,7 +120,7 @@ def fits(store: Store, position: Position, size: int) -> bool:
     """Whether the stored tree, of `size` leaves, ends with the record that its position names."""
     row = row_at(store, position.row_id)
     return (
-        position.version == VERSION
+        position.version == TREE_VERSION
         and size > 0
         and row is not None
         and digest(row.record) == position.digest
@@ -129,27 +139,35 @@ class Growth:
     position: Position | None
     row_id: int
     edge: Edge
+    page_records: int = PAGE_RECORDS
     _last: bytes = b""
     _pending: dict[tuple[int, int], TileRow] = field(default_factory=dict)
 
     @classmethod
-    def after(cls, store: Store, position: Position | None, size: int) -> Growth:
+    def after(
+        cls,
+        store: Store,
+        position: Position | None,
+        size: int,
+        *,
+        page_records: int = PAGE_RECORDS,
+    ) -> Growth:
         """Begin after the first `size` leaves of the stored tree; later ones are grown anew."""
         if size == 0:
-            return cls(store, position, 0, Edge())
+            return cls(store, position, 0, Edge(), page_records)
         row_id = row_id_at(store, size - 1)
         if row_id is None:
             raise ValueError("the stored tree does not reach so far")
         tile = store.tile(0, size // TILE_WIDTH)
         row_ids = b"" if tile is None else tile.row_ids
         edge = Edge(size, lambda level, number: stored_tile(store, level, number), row_ids)
-        return cls(store, position, row_id, edge)
+        return cls(store, position, row_id, edge, page_records)
 
     @classmethod
-    def anew(cls, store: Store) -> Growth:
+    def anew(cls, store: Store, *, page_records: int = PAGE_RECORDS) -> Growth:
         """Drop the stored tree, and begin with nothing."""
         store.drop_tree()
-        return cls.after(store, None, 0)
+        return cls.after(store, None, 0, page_records=page_records)
 
     @property
     def size(self) -> int:
@@ -157,15 +175,16 @@ class Growth:
         return self.edge.size
 
     def tile(self, level: int, number: int) -> bytes:
-        """The hashes of a tile, of those that are not written yet too: a `Tiles`."""
+        """The hashes of a tile: as added here, so far as that is at hand, else as stored. A `Tiles`."""
         pending = self._pending.get((level, number))
-        return stored_tile(self.store, level, number) if pending is None else pending.hashes
+        kept = self.edge.grown(level, number) if pending is None else pending.hashes
+        return stored_tile(self.store, level, number) if kept is None else kept
 
     def pages(self) -> Iterator[list[tuple[int, Row]]]:
         """The records after those taken in, a page at a time: `add` each before the next is asked for."""
-        while page := self.store.rows(after=self.row_id, limit=PAGE_RECORDS):
+        while page := self.store.rows(after=self.row_id, limit=self.page_records):
             yield page
-            if len(page) < PAGE_RECORDS:
+            if len(page) < self.page_records:
                 return
 
     def add(self, page: Sequence[tuple[int, Row]]) -> None:
@@ -184,7 +203,7 @@ class Growth:
         """
         now = self.position
         if self._last:
-            now = Position(VERSION, self.row_id, digest(self._last))
+            now = Position(TREE_VERSION, self.row_id, digest(self._last))
         if now is None or (now == self.position and checkpoint is None and not self._pending):
             return
         self.store.seal(self._pending.values(), was=self.position, now=now, checkpoint=checkpoint)
@@ -198,11 +217,11 @@ def differences(store: Store) -> list[Difference]:
     if position is None:
         return [] if size == 0 else [Difference(TREE, "", "no tiles without a position", f"{size}")]
     row = row_at(store, position.row_id)
-    if position.version == VERSION and (row is None or digest(row.record) != position.digest):
+    if position.version == TREE_VERSION and (row is None or digest(row.record) != position.digest):
         found = "no record" if row is None else digest(row.record)
         place = f"record {position.digest} at row {position.row_id}, its position"
         return [Difference(TREE, "", place, found)]
-    if position.version != VERSION:
+    if position.version != TREE_VERSION:
         return []  # made by another version: there is nothing to compare
     told: list[Difference] = []
     made, leaves, beyond = Growth(store, None, 0, Edge()), 0, 0

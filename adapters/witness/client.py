@@ -6,9 +6,10 @@
 
 **With or without the witness's key.** With `key` (from a policy file, which names keys and URLs together) an
 answer counts only where it holds a cosignature by that key that holds; lines of other keys are dropped, as
-C2SP tlog-witness asks. Without it nothing can be checked: every line that has the form of a cosignature is
-handed over, and whoever keeps it must say that nobody has checked it: such a line may claim a key that others
-know, and spoil the note for them. A key is never learnt from the answer.
+C2SP tlog-witness asks. Without it nothing is checked here: every line that has the form of a cosignature is
+handed over, and may claim a key that others know, and spoil the note for them. So a sealer keeps those alone
+that hold by a key it knows from elsewhere (adapters/sealing/cosigning.py). A key is never learnt from the
+answer.
 
 **Whom it tells what.** `WitnessConflict` says which size the witness cosigned last: a log that is ahead sends
 the proof from there; one that is behind, or finds its own size with another root, was rolled back or forked,

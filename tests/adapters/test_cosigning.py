@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from causebook.adapters.key_life import ask_enrolment, sign_here, submit
+from causebook.adapters.keys import KeyFolder
 from causebook.adapters.ledger import Ledger
-from causebook.adapters.sealing.cosigned import with_cosignatures
+from causebook.adapters.sealing.cosigned import COSIGNATURES_MAX, takes, with_cosignatures
 from causebook.adapters.signatures import verify
+from causebook.adapters.store.port import CheckpointRow
 from causebook.adapters.witness.client import WitnessClient, WitnessConflict, WitnessRefused
 from causebook.adapters.witness.server import WitnessServer
 from causebook.domain.checkpoint import (
@@ -19,10 +23,17 @@ from causebook.domain.checkpoint import (
     cosign,
     cosignature_by,
 )
-from causebook.domain.errors import BadData, LogForked, SealRefused, StoreUnavailable
+from causebook.domain.errors import BadData, Denied, LogForked, SealRefused, StoreUnavailable
 from causebook.domain.events import TaskOpened
 from causebook.domain.keyring import raw_key
-from causebook.domain.note import Note, NoteKey, NoteSignature, sign_note
+from causebook.domain.note import (
+    NOTE_BYTES_MAX,
+    Note,
+    NoteKey,
+    NoteSignature,
+    parse_signature,
+    sign_note,
+)
 from tests.adapters.ledgers import Home
 from tests.adapters.logs import private_key, witness_key
 from tests.adapters.witnesses import make_witness, serving
@@ -135,7 +146,7 @@ class Reticent:
 
     def __init__(self, client: WitnessClient) -> None:
         self._client = client
-        self.url = client.url
+        self.url, self.key = client.url, client.key
 
     def newest(self, origin: str) -> SignedCheckpoint | None:
         return None
@@ -165,17 +176,26 @@ def test_a_witness_that_shows_nothing_is_asked_by_what_was_sealed_before(
         ledger.seal(witnesses=reticent)
 
 
+Answer = Callable[[Note], NoteSignature]
+
+
+def by(name: str, time_seconds: int = 1_800_000_000) -> Answer:
+    """A witness's cosignature on what it is asked for."""
+    return lambda note: cosign(note.text, witness_key(name), time_seconds, private_key(name).sign)
+
+
 class Scripted:
-    """A witness of a test's own making."""
+    """A witness of a test's own making, known by the key of `W1` unless another is given."""
 
     url = "https://w.example"
 
     def __init__(
         self,
-        *,
+        *answers: Answer | Sequence[Answer] | Exception,
         shows: SignedCheckpoint | None = None,
-        answers: Sequence[NoteSignature | Exception] = (),
+        key: NoteKey | None = witness_key(W1),  # noqa: B008 - a value
     ) -> None:
+        self.key = key
         self._shows = shows
         self._answers = list(answers)
         self.asked: list[tuple[int, int]] = []
@@ -190,7 +210,7 @@ class Scripted:
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return [answer]
+        return [each(note) for each in ([answer] if callable(answer) else answer)]
 
 
 def test_a_witness_that_shows_what_the_log_never_signed_stops_the_seal(ledger: Ledger) -> None:
@@ -207,10 +227,9 @@ def _thief(message: bytes) -> bytes:
 
 def test_a_conflict_after_signing_is_answered_with_a_proof_from_there(ledger: Ledger) -> None:
     add_records(ledger, 6)
-    line = NoteSignature(W1, b"abcd", bytes(72))
-    witness = Scripted(answers=[WitnessConflict("expected 5", 5), line])
+    witness = Scripted(WitnessConflict("expected 5", 5), by(W1))
     sealed = ledger.seal(witnesses=[witness])
-    assert sealed.cosignatures == (line,)
+    assert sealed.cosignatures == (by(W1)(sealed.checkpoint.note),)
     assert [size for size, _ in witness.asked] == [0, 5]
     assert witness.asked[1][1] > 0
 
@@ -221,27 +240,138 @@ def test_the_same_size_with_another_root_is_a_fork_before_anything_is_signed(
     ledger.seal()
     add_records(ledger, 1)
     with pytest.raises(LogForked, match="another root of size 4"):
-        ledger.seal(witnesses=[Scripted(answers=[WitnessConflict("another root of size 4", 4)])])
+        ledger.seal(witnesses=[Scripted(WitnessConflict("another root of size 4", 4))])
     assert [row.size for row in ledger.store.checkpoints()] == [4]
 
 
-def test_a_witness_that_refuses_leaves_the_checkpoint_without_it(ledger: Ledger) -> None:
+def test_a_witness_that_refuses_what_was_signed_leaves_it_without_it(ledger: Ledger) -> None:
     refusal = WitnessRefused("does not know this log")
-    sealed = ledger.seal(witnesses=[Scripted(answers=[refusal])])
+    sealed = ledger.seal(witnesses=[Scripted(refusal)])
     assert (sealed.size, sealed.cosignatures) == (4, ())
     assert sealed.failures == (("https://w.example", refusal),)
+
+
+def test_a_witness_that_refuses_what_was_sealed_before_stops_the_seal(ledger: Ledger) -> None:
+    """It may have seen more: a seal that went on would have proved nothing against it."""
+    ledger.seal()
     add_records(ledger, 1)
-    again = ledger.seal(witnesses=[Scripted(answers=[refusal, refusal])])
-    assert (again.size, len(again.failures)) == (5, 1)
+    witness = Scripted(WitnessRefused("does not know this log"))
+    with pytest.raises(WitnessRefused, match="does not know this log; nothing is signed") as told:
+        ledger.seal(witnesses=[witness])
+    assert "\n" not in told.value.message
+    assert [row.size for row in ledger.store.checkpoints()] == [4]
+    assert ledger.seal().size == 5  # the twin, without it
 
 
-def test_a_line_in_the_logs_own_name_is_not_kept(ledger: Ledger) -> None:
-    line = NoteSignature(ledger.origin, log_key(ledger).keyid, bytes(64))
-    sealed = ledger.seal(witnesses=[Scripted(answers=[line])])
-    assert (sealed.cosignatures, len(sealed.failures)) == ((), 1)
+# ── whose lines are kept ─────────────────────────────────────────────────────────────────────────────
+
+
+def kept(ledger: Ledger) -> list[str]:
+    """Who cosigned the newest checkpoint, by the lines kept beside it."""
     row = ledger.store.checkpoint()
     assert row is not None
-    assert row.cosignatures == ()
+    return [parse_signature(line.decode()[:-1]).name for line in row.cosignatures]
+
+
+def unlike(answer: Answer) -> Answer:
+    """A line that claims the same key and does not hold."""
+    return lambda note: replace(answer(note), signature=bytes(8) + bytes(64))
+
+
+def of_the_log(ledger: Ledger) -> Answer:
+    return lambda note: NoteSignature(ledger.origin, log_key(ledger).keyid, bytes(72))
+
+
+def enrol_witness(home: Home, name: str) -> NoteKey:
+    """Enrol the key that a test's witness of that name has."""
+    folder = KeyFolder(home.keys)
+    raw = private_key(name).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    folder.file_of("witness").touch(0o600)
+    folder.file_of("witness").write_bytes(raw)
+    with home.open() as ledger:
+        public = folder.signer("witness").public_key
+        request = ask_enrolment(ledger.writer, "witness", name, public)
+        submit(ledger.writer, sign_here(request, folder)[0])
+    return witness_key(name)
+
+
+def test_a_witness_whose_key_nobody_knows_is_refused_before_anything_is_signed(
+    ledger: Ledger,
+) -> None:
+    witness = Scripted(by(W1), key=None)
+    with pytest.raises(Denied, match="expected its key to be known, found none") as told:
+        ledger.seal(witnesses=[witness])
+    assert "keys enrol witness" in told.value.hint
+    assert witness.asked == []
+    assert ledger.store.checkpoints() == []
+
+
+def test_of_a_witness_without_a_key_the_lines_of_enrolled_ones_are_kept(home: Home) -> None:
+    enrol_witness(home, W1)
+    with home.open() as ledger:
+        answer = [by(W2), by(W1), unlike(by("w3.example"))]
+        sealed = ledger.seal(witnesses=[Scripted(answer, key=None)])
+        assert [line.name for line in sealed.cosignatures] == [W1]
+        assert kept(ledger) == [W1]
+
+
+SPOILT: dict[str, Sequence[Answer]] = {
+    "of nobody known": [by("stranger.example")],
+    "a known key's that does not hold": [unlike(by(W1))],
+    "a good and a bad one": [by(W1), unlike(by(W1))],
+}
+
+
+@pytest.mark.parametrize("lines", SPOILT)
+@pytest.mark.parametrize("named", [True, False])
+def test_no_line_is_kept_where_one_is(home: Home, lines: str, named: bool) -> None:
+    key = enrol_witness(home, W1)
+    with home.open() as ledger:
+        witness = Scripted(SPOILT[lines], key=key if named else None)
+        sealed = ledger.seal(witnesses=[witness])
+        assert (sealed.cosignatures, len(sealed.failures)) == ((), 1)
+        assert kept(ledger) == []
+
+
+def test_a_witness_cannot_leave_lines_in_the_name_of_another(ledger: Ledger) -> None:
+    """Nor in the log's: neither could ever be deleted, and who knows the other would find it spoilt."""
+    answer = [unlike(by(W2)), by(W1), of_the_log(ledger)]
+    assert len(ledger.seal(witnesses=[Scripted(answer)]).cosignatures) == 1
+    assert kept(ledger) == [W1]
+
+
+# ── a log that nothing is added to ───────────────────────────────────────────────────────────────────
+
+
+def test_an_idle_log_keeps_a_line_an_hour(ledger: Ledger) -> None:
+    start, since = 1_800_000_000, [0, 60, 3599, 3600, 3660, 7199, 7200]
+    # What is sealed already it is asked twice: how far it has seen the log, and to cosign.
+    answers = [by(W1, start), *(by(W1, start + time) for time in since[1:] for _ in range(2))]
+    witness = Scripted(*answers)
+    for _ in since:
+        assert len(ledger.seal(witnesses=[witness]).cosignatures) == 1
+    row = ledger.store.checkpoint()
+    assert row is not None
+    found = [parse_signature(line.decode()[:-1]).signature[:8] for line in row.cosignatures]
+    assert sorted(int.from_bytes(each, "big") - start for each in found) == [0, 3600, 7200]
+
+
+def test_of_a_checkpoint_900_lines_are_kept_and_the_first_of_a_witness() -> None:
+    note = Note("log.example\n1\n" + "A" * 43 + "=\n", ())
+    hours = [by(W1, 3600 * number)(note) for number in range(COSIGNATURES_MAX + 1)]
+    full = CheckpointRow(1, b"", tuple(line.line.encode() for line in hours[:-1]))
+    less = replace(full, cosignatures=full.cosignatures[:-1])
+    assert takes(less, hours[-2])
+    assert not takes(full, hours[-1])
+    assert takes(full, by(W2)(note))
+
+
+def test_lines_without_end_beside_a_checkpoint_are_no_tampering(home: Home, ledger: Ledger) -> None:
+    note = ledger.seal().checkpoint.note
+    for number in range(1_001):
+        line = by(W1, number)(note).line
+        ledger.store.add_to_checkpoint(4, "cosignature", line.encode())
+    home.require_intact()
 
 
 # ── a checkpoint with what is kept beside it ─────────────────────────────────────────────────────────
@@ -266,3 +396,15 @@ def test_a_note_takes_no_more_signatures_than_a_reader_does(ledger: Ledger) -> N
     note = ledger.seal().checkpoint.note
     lines = [cosigned_line(note.text, f"w{number}.example", 5) for number in range(100)]
     assert len(with_cosignatures(note.raw, lines).note.signatures) == 64
+
+
+def test_a_note_takes_no_more_bytes_than_a_reader_does(ledger: Ledger) -> None:
+    """64 lines of the longest names are more than a note holds: known ones go first, and it can be read."""
+    note = ledger.seal().checkpoint.note
+    names = [f"{number:02}" + "\U00010348" * 253 for number in range(70)]
+    lines = [by(name)(note).line.encode() for name in (*names, W1)]
+    whole = with_cosignatures(note.raw, lines, [witness_key(W2), witness_key(W1)]).note
+    assert whole.signatures[1].name == W1
+    assert 50 < len(whole.signatures) < 64
+    assert len(whole.raw) <= NOTE_BYTES_MAX
+    assert SignedCheckpoint.parse(whole.raw).note == whole

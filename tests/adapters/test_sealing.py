@@ -18,11 +18,13 @@ from typing import Any
 
 import pytest
 
+from causebook.adapters.kept_checkpoints import checkpoint_of
+from causebook.adapters.key_life import ask_enrolment, ask_retirement, sign_here, submit
 from causebook.adapters.keys import KeyFolder
 from causebook.adapters.ledger import Ledger
 from causebook.adapters.sealing import tree_writing
 from causebook.adapters.sealing.memory import SealMemory
-from causebook.adapters.sealing.seal import Sealed, Sealer
+from causebook.adapters.sealing.seal import NoLogKey, Sealed, Sealer
 from causebook.adapters.sealing.tree_writing import rebuild
 from causebook.adapters.signatures import verify
 from causebook.adapters.store.port import TREE, CheckpointRow, Row
@@ -87,6 +89,11 @@ def require_extending(home: Home) -> list[int]:
     return [row.size for row in rows]
 
 
+def paged(ledger: Ledger, page_records: int) -> Sealer:
+    """The ledger's sealer, with pages of that many records."""
+    return replace(ledger.sealer, page_records=page_records)
+
+
 def memory_of(ledger: Ledger) -> Path:
     return ledger.sealer.memory.path
 
@@ -116,13 +123,13 @@ def test_nothing_new_is_answered_with_the_newest_and_signed_by_nobody(
 
 @pytest.mark.parametrize("page", [256, 512])
 def test_a_log_is_sealed_bit_by_bit_across_tiles_and_pages(
-    home: Home, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, page: int
+    home: Home, ledger: Ledger, page: int
 ) -> None:
-    monkeypatch.setattr(tree_writing, "PAGE_RECORDS", page)
-    sizes = []
+    sealer = paged(ledger, page)
+    sizes: list[int] = []
     for count in (1, 250, 1, 1, 256, 700, 3):
         add_records(ledger, count, f"t{len(sizes)}")
-        sizes.append(ledger.seal().size)
+        sizes.append(sealer.seal().size)
     assert sizes == [5, 255, 256, 257, 513, 1213, 1216]
     assert require_extending(home) == sizes
     assert rebuild(ledger.store).differences == []
@@ -372,6 +379,60 @@ def test_a_log_key_that_nobody_enrolled_seals_nothing(home: Home, tmp_path: Path
         assert ledger.store.checkpoints() == []
 
 
+class Meanwhile:
+    """A store in which something happens once, before a page of records is read or after it."""
+
+    def __init__(self, store: Any, act: Callable[[], None], *, before: bool) -> None:
+        self._store, self._act, self._before = store, act, before
+        self._done = False
+
+    def rows(self, **which: int) -> Any:
+        if self._before:
+            self._once(which)
+        found = self._store.rows(**which)
+        self._once(which)
+        return found
+
+    def _once(self, which: dict[str, int]) -> None:
+        if not self._done and which["limit"] > 1:
+            self._done = True
+            self._act()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def replace_log_key(home: Home, size: int) -> None:
+    """Enrol another log key, and end the one before at a checkpoint."""
+    folder = KeyFolder(home.keys)
+    with home.open() as other:
+        old = other.writer.keyring.active("log")[0]
+        new, _ = folder.add("log", None, beside=True)
+        request = ask_enrolment(other.writer, "log", "log", new.public_key)
+        submit(other.writer, sign_here(request, folder)[0])
+        end = checkpoint_of(other.store, other.origin, size)
+        request = ask_retirement(other.writer, old, end, compromised=False, reason="replaced")
+        submit(other.writer, sign_here(request, folder)[0])
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_log_key_that_is_retired_while_records_are_read_signs_nothing(
+    home: Home, ledger: Ledger, before: bool
+) -> None:
+    """Signed by it, or by the one enrolled after the records were read, the checkpoint would never hold."""
+    ledger.seal()
+    add_records(ledger, 1)
+    store = ledger.writer.store
+    ledger.writer.store = Meanwhile(store, lambda: replace_log_key(home, 4), before=before)
+    with pytest.raises(NoLogKey, match="it is retired"):
+        ledger.seal()
+    ledger.writer.store = store
+    assert [row.size for row in store.checkpoints()] == [4]
+    assert SignedCheckpoint.parse(memory_of(ledger).read_bytes()).checkpoint.size == 4
+    assert ledger.seal().size == 7
+    home.require_intact()
+
+
 # ── cut short at any step ────────────────────────────────────────────────────────────────────────────
 
 
@@ -409,19 +470,18 @@ class Failing:
 
 @pytest.mark.parametrize("since", [0, 2, 600])
 def test_what_was_remembered_and_not_stored_is_stored_by_the_next_seal(
-    home: Home, ledger: Ledger, since: int, monkeypatch: pytest.MonkeyPatch
+    home: Home, ledger: Ledger, since: int
 ) -> None:
-    monkeypatch.setattr(tree_writing, "PAGE_RECORDS", 256)
     add_records(ledger, 300, "before")
     store = ledger.writer.store
     ledger.writer.store = Failing(store)
     with pytest.raises(IOFailure, match="disk full"):
-        ledger.seal()
+        paged(ledger, 256).seal()
     ledger.writer.store = store
     remembered = memory_of(ledger).read_bytes()
     assert store.checkpoints() == []
     add_records(ledger, since, "after")
-    assert ledger.seal().size == 304 + since
+    assert paged(ledger, 256).seal().size == 304 + since
     assert store.checkpoint(304) == CheckpointRow(304, remembered)
     assert require_extending(home) == sorted({304, 304 + since})
 

@@ -43,8 +43,10 @@ def server() -> Iterator[OpenAIServer]:
         yield server
 
 
-def _add(server: OpenAIServer, *, known: bool = True, path: str = "/w") -> list[NoteSignature]:
-    client = WitnessClient(f"{server.root}{path}", KEY if known else None, seconds=0.3)
+def _add(
+    server: OpenAIServer, *, known: bool = True, path: str = "/w", seconds: float = 60
+) -> list[NoteSignature]:
+    client = WitnessClient(f"{server.root}{path}", KEY if known else None, seconds=seconds)
     return client.add_checkpoint(4, LOG.consistency(4, 9), NOTE)
 
 
@@ -102,9 +104,6 @@ WRONG = {
         Reply(b"9007199254740992\n", 409, {"Content-Type": "text/x.tlog.size"}),
         "a size beyond",
     ),
-    "silence": (Reply(b"", misbehaviour="hang"), "no whole answer within 0.3 seconds"),
-    "a body that drips": (Reply(b"x" * 9_000, misbehaviour="drip"), "no whole answer within"),
-    "a head that drips": (Reply(b"x", misbehaviour="drip_headers"), "no whole answer within"),
     "half an answer": (Reply(b"x" * 100, misbehaviour="cut"), "not an answer in HTTP"),
 }
 
@@ -117,6 +116,23 @@ def test_a_wrong_answer_is_one_line(server: OpenAIServer, name: str) -> None:
         _add(server)
     assert raised.value.message.isprintable()
     assert len(server.received) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(b"", misbehaviour="hang"),
+        Reply(b"x" * 9_000, misbehaviour="drip"),
+        Reply(b"x", misbehaviour="drip_headers"),
+    ],
+    ids=["silence", "a body that drips", "a head that drips"],
+)
+def test_an_answer_that_does_not_end_is_waited_for_no_longer(
+    server: OpenAIServer, reply: Reply
+) -> None:
+    server.script.append(reply)
+    with pytest.raises(Unreachable, match=r"no whole answer within 0\.3 seconds"):
+        _add(server, seconds=0.3)
 
 
 def test_without_its_key_a_line_still_has_the_form_of_a_cosignature(server: OpenAIServer) -> None:

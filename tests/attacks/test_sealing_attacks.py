@@ -6,21 +6,25 @@ Each attack has its untouched twin, which is sealed.
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from causebook.adapters.ledger import Ledger
 from causebook.adapters.store.port import TREE, Position
-from causebook.domain.checkpoint import SignedCheckpoint
-from causebook.domain.errors import Busy, LogForked, SealRefused
+from causebook.domain.checkpoint import Checkpoint, SignedCheckpoint, cosign
+from causebook.domain.errors import BadData, Busy, LogForked, SealRefused
 from causebook.domain.events import TaskOpened
 from causebook.domain.keyring import raw_key
-from causebook.domain.note import NoteKey, sign_note
+from causebook.domain.note import Note, NoteKey, NoteSignature, sign_note
 from causebook.projections.tree import Frontier, leaf_hash
 from tests.adapters.ledgers import Home
+from tests.adapters.logs import private_key, witness_key
+from tests.adapters.test_sealing import replace_log_key
 from tests.attacks.intruder import Intruder
 
 
@@ -225,6 +229,42 @@ def _seal_often(url: str, keys: str, name: str, told: Any) -> None:
         told.put(f"{type(error).__name__}: {error}")
 
 
+def test_a_checkpoint_planted_by_a_retired_log_keys_thief(home: Home, intruder: Intruder) -> None:
+    """Over the true records: taken up as one's own, it would bind the log to a key that had ended."""
+    thief = Ed25519PrivateKey.from_private_bytes(_secret(home))
+    replace_log_key(home, 7)
+    remembered = _memory(home).read_bytes()
+    planted = _checkpoint(home)
+    key = NoteKey(planted.origin, thief.public_key().public_bytes_raw())
+    note = sign_note(planted.text, key, thief.sign)
+    intruder.sql("INSERT INTO checkpoints (size, note) VALUES (?, ?)", planted.size, note.raw)
+    with pytest.raises(BadData, match="signed by a log key that is trusted that far"):
+        seal(home)
+    assert _memory(home).read_bytes() == remembered
+    intruder.sql("DELETE FROM checkpoints WHERE size = ?", planted.size)
+    assert seal(home) == planted.size  # the twin: the owner's own key over the same records
+    assert sealed_sizes(home) == [7, planted.size]
+
+
+def _secret(home: Home) -> bytes:
+    key = load_pem_private_key((home.keys / "log.pem").read_bytes(), None)
+    assert isinstance(key, Ed25519PrivateKey)
+    return key.private_bytes_raw()
+
+
+def _memory(home: Home) -> Path:
+    (file,) = home.keys.glob("*.sealed")
+    return file
+
+
+def _checkpoint(home: Home) -> Checkpoint:
+    """What an honest sealer would say of the records that are there."""
+    frontier = Frontier()
+    for row in home.rows():
+        frontier.append(leaf_hash(row.record))
+    return Checkpoint("audit.example.com/team", frontier.size, frontier.root())
+
+
 def test_two_sealers_at_once(home: Home) -> None:
     """Two processes with the same key, which race for each size."""
     context = multiprocessing.get_context("spawn")
@@ -253,6 +293,46 @@ def test_a_sealer_whose_lock_was_lost_writes_over_nobody(home: Home) -> None:
         with pytest.raises(Busy, match="the tree: expected position"):
             ledger.store.seal([], was=was, now=now, checkpoint=(11, b"late"))
     assert sealed_sizes(home) == [7, 10]
+
+
+# ── a store that changes while it is read ────────────────────────────────────────────────────────────
+
+
+class Meddler:
+    """Runs with the sealer: once what was sealed before is checked, and before the next root is signed."""
+
+    url, key = "https://w.example", witness_key("w.example")
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+
+    def newest(self, origin: str) -> SignedCheckpoint | None:
+        self._act()
+        return None
+
+    def add_checkpoint(
+        self, old_size: int, path: Sequence[bytes], note: Note
+    ) -> Sequence[NoteSignature]:
+        return [cosign(note.text, self.key, 1_800_000_000, private_key("w.example").sign)]
+
+
+def test_a_tree_changed_between_its_check_and_its_signature(home: Home, intruder: Intruder) -> None:
+    """What was checked is what is signed: the root is proved to extend the last, over its own hashes."""
+    work(home, "c", 300)
+    assert seal(home) == 310
+    work(home, "d", 3)
+
+    def change() -> None:
+        intruder.sql("UPDATE tree_tiles SET hashes = ? WHERE level = 1", bytes(32))
+
+    with home.open() as ledger:
+        with pytest.raises(BadData, match="size 313: expected it to extend the one of size 310"):
+            ledger.seal(witnesses=[Meddler(change)])
+        assert SignedCheckpoint.parse(ledger.sealer.memory.path.read_bytes()).checkpoint.size == 310
+    assert sealed_sizes(home) == [7, 310]
+    with home.open() as ledger:  # the twin
+        assert ledger.seal(witnesses=[Meddler(lambda: None)]).size == 313
+    assert sealed_sizes(home) == [7, 310, 313]
 
 
 def test_the_twin_of_every_attack_is_sealed(home: Home, intruder: Intruder) -> None:

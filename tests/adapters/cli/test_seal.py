@@ -7,20 +7,29 @@ import json
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from causebook.adapters.cli.judge_seals import Seals
 from causebook.adapters.keys import KeyFolder, read_signer
+from causebook.adapters.ledger import Ledger
+from causebook.adapters.sealing.cosigned import TIMESTAMPS_MAX
 from causebook.adapters.signatures import verify
 from causebook.adapters.store.port import TREE
 from causebook.adapters.store.url import open_store
+from causebook.adapters.timestamps import certificates
+from causebook.adapters.timestamps import verify as stamped_at
+from causebook.adapters.witness.state import Witness
 from causebook.domain.checkpoint import SignedCheckpoint, cosignature_by
 from causebook.domain.encoding import base64_text
+from causebook.domain.errors import Busy
 from causebook.domain.keyring import raw_key
-from causebook.domain.note import NoteKey, is_signed_by
+from causebook.domain.note import COSIGNATURE, Note, NoteKey, is_signed_by
 from causebook.projections.tree import Frontier, leaf_hash
 from tests.adapters.cli.conftest import BLOCKER, PASS, Desk, invoke
 from tests.adapters.logs import witness_key
+from tests.adapters.timestamp_authority import TimestampAuthority
 from tests.adapters.witnesses import make_witness, serving
 
 
@@ -206,13 +215,24 @@ def test_a_memory_that_is_gone_is_told_and_the_ledger_taken_up_when_told_to(desk
     assert invoke("seal").code == 0
 
 
-def test_witnesses_cosign_by_url_and_by_policy(desk: Desk, tmp_path: Path) -> None:
+def write_policy(*witnesses: tuple[str, str]) -> None:
+    """A policy file, of witnesses by their names and URLs, that asks for all of them."""
+    lines = [f"log {log_key().vkey}"]
+    lines += [
+        f"witness W{n} {witness_key(name).vkey} {url}" for n, (name, url) in enumerate(witnesses)
+    ]
+    members = " ".join(f"W{n}" for n in range(len(witnesses)))
+    lines += [f"group every all {members}", "quorum every"]
+    Path("policy").write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_witnesses_cosign_by_policy_and_one_that_is_named_twice_once(
+    desk: Desk, tmp_path: Path
+) -> None:
     names = ("w1.example/w", "w2.example/w")
     made = [make_witness(tmp_path / n[:2], n, [log_key()], lambda: 1_800_000_000) for n in names]
     with serving(made[0]) as one, serving(made[1]) as two:
-        Path("policy").write_text(
-            f"log {log_key().vkey}\nwitness W2 {witness_key(names[1]).vkey} {two.url}\nquorum W2\n"
-        )
+        write_policy((names[0], one.url), (names[1], two.url))
         done = invoke("seal", "--witness", one.url, "--policy", "policy")
         assert done.code == 0, done.err
         assert [line for line in done.lines if "cosigned" in line] == [
@@ -226,22 +246,123 @@ def test_witnesses_cosign_by_url_and_by_policy(desk: Desk, tmp_path: Path) -> No
     assert is_signed_by(note, log_key(), verify)
 
 
+def test_a_witness_cosigns_by_the_key_that_was_enrolled(desk: Desk, tmp_path: Path) -> None:
+    assert invoke("keys", "enrol", "witness", "--name", "w1.example/w").code == 0
+    own = KeyFolder(Path("keys")).signer("witness")
+    key = NoteKey("w1.example/w", raw_key(own.public_key), COSIGNATURE)
+    witness = Witness(key, own.sign, (log_key(),), tmp_path / "w", verify)
+    witness.prepare()
+    with serving(witness) as server:
+        done = invoke("seal", "--witness", server.url)
+    assert (done.code, done.err) == (0, "")
+    assert "  cosigned   w1.example/w" in done.lines
+    assert cosignature_by(newest_note(), key, verify) is not None
+
+
+def newest_note() -> Note:
+    return SignedCheckpoint.parse(invoke("checkpoint").out.encode()).note
+
+
+def test_a_witness_whose_key_nobody_knows_is_refused_in_one_line_before_the_seal(
+    desk: Desk, tmp_path: Path
+) -> None:
+    with serving(make_witness(tmp_path / "w", "w1.example/w", [log_key()], lambda: 1)) as server:
+        done = invoke("seal", "--witness", server.url)
+        assert (done.code, done.out) == (77, "")
+        error, hint = done.err.splitlines()
+        assert error == f"error: witness {server.url}: expected its key to be known, found none"
+        assert "--policy FILE" in hint
+        assert "causebook keys enrol witness" in hint
+        assert sizes(desk) == []
+        write_policy(("w1.example/w", server.url))
+        assert invoke("seal", "--policy", "policy").code == 0
+
+
 def test_a_witness_that_does_not_know_the_log_leaves_the_checkpoint_without_it(
     desk: Desk, tmp_path: Path
 ) -> None:
     with serving(make_witness(tmp_path / "w", "w1.example/w", [], lambda: 1)) as server:
-        done = invoke("seal", "--witness", server.url)
-    assert done.code == 77
-    assert done.lines[0] == "a.example/t is sealed to 4"
-    assert "does not know this log" in done.err
+        write_policy(("w1.example/w", server.url))
+        done = invoke("seal", "--policy", "policy")
+        assert done.code == 77
+        assert done.lines[0] == "a.example/t is sealed to 4"
+        assert "does not know this log" in done.err
+        # From now on it could have seen more: nothing is signed until it is left out, or knows the log.
+        desk.judge("T-1", PASS)
+        before = sizes(desk)
+        assert invoke("keys", "enrol", "exporter", "--name", "Exports").code == 0
+        again = invoke("seal", "--policy", "policy")
+        assert (again.code, again.out) == (77, "")
+        assert "does not know this log" in again.err
+    assert sizes(desk) == before
+
+
+# ── timestamps ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def timestamps() -> tuple[bytes, ...]:
+    with contextlib.closing(open_store("sqlite:///ledger.db")) as store:
+        row = store.checkpoint()
+        assert row is not None
+        return row.timestamps
+
+
+def test_an_authority_stamps_the_checkpoint(desk: Desk, tmp_path: Path) -> None:
+    with TimestampAuthority(tmp_path / "tsa") as authority:
+        done = invoke("seal", "--timestamp", authority.url)
+        assert (done.code, done.err) == (0, "")
+        assert f"  timestamp  {authority.url}" in done.lines
+        assert len(authority.asked) == 1
+        as_json = invoke("seal", "--timestamp", authority.url, "--json").json
+        assert (as_json["timestamp"], as_json["failures"]) == (authority.url, [])
+    assert len(timestamps()) == 2
+    for reply in timestamps():
+        stamped_at(reply, newest_note().text.encode(), certificates([authority.root]))
+    done = invoke("verify", "--no-pin", "--tsa-ca", str(authority.root), "--json")
+    (time,) = [check for check in done.json["checks"] if check["check"] == "time"]
+    assert time["status"] == "PASS"
+
+
+def test_an_authority_that_fails_is_named_and_leaves_the_checkpoint_without(
+    desk: Desk, tmp_path: Path
+) -> None:
+    with TimestampAuthority(tmp_path / "tsa") as authority:
+        authority.replies += [b"junk", b"junk"]
+        done = invoke("seal", "--timestamp", authority.url)
+        assert done.code == 69
+        assert done.lines[0] == "a.example/t is sealed to 4"
+        assert not any("timestamp" in line for line in done.lines)
+        again = invoke("seal", "--timestamp", authority.url, "--json")
+        assert again.code == 69
+        (failure,) = again.json["failures"]
+        assert failure["timestamp"] == authority.url
+        assert failure["error"] in again.err
+        assert again.json["timestamp"] is None
+    assert timestamps() == ()
     assert sizes(desk) == [4]
+
+
+def test_of_a_checkpoint_16_timestamps_are_kept_and_no_more_asked_for(
+    desk: Desk, tmp_path: Path
+) -> None:
+    assert invoke("seal").code == 0
+    with contextlib.closing(open_store(desk.url)) as store:
+        for number in range(TIMESTAMPS_MAX):
+            store.add_to_checkpoint(4, "timestamp", b"reply %d" % number)
+    with TimestampAuthority(tmp_path / "tsa") as authority:
+        done = invoke("seal", "--timestamp", authority.url)
+        assert done.code == 0
+        assert "  timestamp  16 are kept already; no more is asked for" in done.lines
+        assert invoke("seal", "--timestamp", authority.url, "--json").json["timestamp"] is None
+        assert authority.asked == []
+    assert len(timestamps()) == TIMESTAMPS_MAX
 
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
         (("--witness", "ftp://w.example"), 64),
-        (("--witness", "http://127.0.0.1:9"), 69),
+        (("--policy", "dead"), 69),
         (("--policy", "absent"), 66),
         (("--policy", "ledger.db"), 65),
     ],
@@ -249,6 +370,8 @@ def test_a_witness_that_does_not_know_the_log_leaves_the_checkpoint_without_it(
 def test_what_cannot_be_asked_stops_the_seal_before_it(
     desk: Desk, arguments: tuple[str, str], code: int
 ) -> None:
+    write_policy(("w1.example/w", "http://127.0.0.1:9"))
+    Path("policy").rename("dead")
     done = invoke("seal", *arguments)
     assert done.code == code, done.err
     assert done.out == ""
@@ -286,6 +409,61 @@ def test_judge_whose_log_is_sealed_by_others_says_so(desk: Desk) -> None:
     assert done.code == 0
     assert "not sealed: another process seals this ledger" in done.out
     assert invoke("seal").code == 0
+
+
+def test_judge_whose_turn_to_seal_comes_late_seals_the_next_time(desk: Desk) -> None:
+    with Ledger.open(desk.url, keys="keys") as ledger:
+        seals = Seals(ledger, 0.0)
+        with contextlib.closing(open_store(desk.url)) as store, store.projector(TREE):
+            seals.check()
+            seals.seal()
+            assert seals.missing == "another process seals this ledger"
+        assert sizes(desk) == []
+        seals.seal()
+        assert (seals.missing, sizes(desk)) == ("", [4])
+
+
+class Overtaken:
+    """A store whose tree another sealer wrote to, the first time."""
+
+    def __init__(self, store: Any) -> None:
+        self._store, self.times = store, 0
+
+    def seal(self, *tiles: Any, **positions: Any) -> None:
+        self.times += 1
+        if self.times == 1:
+            raise Busy("the tree: expected position 4, found 5")
+        self._store.seal(*tiles, **positions)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def test_judge_that_is_overtaken_by_another_sealer_tries_again(desk: Desk) -> None:
+    with Ledger.open(desk.url, keys="keys") as ledger:
+        store = Overtaken(ledger.writer.store)
+        ledger.writer.store = store
+        seals = Seals(ledger, 30.0)
+        seals.seal()
+        assert (seals.missing, store.times, sizes(desk)) == ("", 2, [4])
+
+
+def test_judge_whose_memory_of_seals_cannot_be_read_records_nothing(desk: Desk) -> None:
+    """A disk that fails is no missing key: judging on would leave off sealing without a word."""
+    assert invoke("seal").code == 0
+    path, before = memory(), invoke("log").out
+    path.rename("kept")
+    path.mkdir()
+    done = desk.judge("T-1", PASS)
+    assert done.code == 74, (done.out, done.err)
+    assert str(path) in done.err
+    path.rmdir()
+    gone = desk.judge("T-1", PASS)
+    assert gone.code == 77
+    assert "seal --adopt takes up the store as it is" in gone.err
+    assert invoke("log").out == before
+    Path("kept").rename(path)
+    assert desk.judge("T-1", PASS).code == 0
 
 
 def test_judge_on_an_older_copy_records_nothing(desk: Desk, older: Path) -> None:

@@ -287,7 +287,7 @@ def test_additions_without_end_are_read_to_an_end(sealed: Store, store_url: str,
     with open_snapshot(store_url, live=True) as snapshot:
         (row,) = snapshot.checkpoints()
         assert (len(row.cosignatures), len(row.timestamps)) == (1, 999)
-        assert snapshot.anomalies == ["checkpoint 5: expected at most 1000 additions"]
+        assert snapshot.anomalies == []  # how many there are is no finding
 
 
 def test_another_connection_sees_what_was_sealed(sealed: Store, store_url: str) -> None:
