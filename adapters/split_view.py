@@ -70,18 +70,26 @@ def check(view: SplitView, keys: Iterable[NoteKey], verify: Verify) -> NoteKey:
     older, newer = view.older.checkpoint, view.newer.checkpoint
     if older.origin != newer.origin:
         raise ProofError("split view: expected two checkpoints of one origin, found two origins")
-    signers = [
-        key
-        for key in keys
-        if is_signed_by(view.older.note, key, verify) and is_signed_by(view.newer.note, key, verify)
-    ]
-    if not signers:
+    signer = signer_of_both(view, keys, verify)
+    if signer is None:
         raise ProofError("split view: expected one trusted log key under both checkpoints")
-    if signers[0].name != older.origin:
-        raise ProofError("split view: expected a key of the log's own origin")
     if _root_then(view) == older.root:
         raise ProofError("split view: the two checkpoints agree")
-    return signers[0]
+    return signer
+
+
+def signer_of_both(view: SplitView, keys: Iterable[NoteKey], verify: Verify) -> NoteKey | None:
+    """The first of these keys, of those named as the log is, that signed both checkpoints.
+
+    Raises `NoteError` where a signature by one of them does not hold.
+    """
+    for key in keys:
+        if key.name == view.older.checkpoint.origin and (
+            is_signed_by(view.older.note, key, verify)
+            and is_signed_by(view.newer.note, key, verify)
+        ):
+            return key
+    return None
 
 
 def _root_then(view: SplitView) -> bytes:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from .canonical import decode, encode
 from .encoding import base64_bytes, base64_text
-from .errors import BadData
+from .errors import BadData, CannotCreate
 from .record import pae
 
 ENVELOPE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -70,9 +70,14 @@ class Envelope:
 def seal_envelope(
     payload: bytes, payload_type: str, keyid: str, sign: Callable[[bytes], bytes]
 ) -> Envelope:
-    """The envelope of `payload`, signed once."""
-    signature = sign(pae(payload, payload_type))
-    return Envelope(payload_type, payload, (EnvelopeSignature(keyid, signature),))
+    """The envelope of `payload`, signed once. Raises `CannotCreate` where it would be too long to be read."""
+    unsigned = Envelope(payload_type, payload, (EnvelopeSignature(keyid, bytes(64)),))
+    if len(unsigned.raw) > ENVELOPE_BYTES_MAX:
+        raise CannotCreate(
+            f"envelope: expected at most {ENVELOPE_BYTES_MAX:,} bytes, found {len(unsigned.raw):,}",
+            hint="hand the whole log over: causebook export --tiles DIR",
+        )
+    return replace(unsigned, signatures=(EnvelopeSignature(keyid, sign(unsigned.signed_bytes)),))
 
 
 def parse_envelope(raw: bytes) -> Envelope:

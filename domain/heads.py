@@ -29,12 +29,14 @@ from typing import Any, Final
 from .canonical import INTEGER_MAX, decode, encode
 from .dsse import Envelope, seal_envelope
 from .encoding import base64_text, hash_bytes
-from .errors import BadData
+from .errors import BadData, CannotCreate
 from .record import is_origin
 from .streams import LEDGER, parse_stream, task_stream
 
 HEADS_TYPE: Final = "application/vnd.causebook.heads+json"
-HEADS_MAX: Final = 100_000
+HEADS_MAX: Final = 7_000
+"""As many as the largest names and numbers leave room for in an envelope (`ENVELOPE_BYTES_MAX`)."""
+
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -98,7 +100,16 @@ class Heads:
         return None
 
     def sealed(self, keyid: str, sign: Callable[[bytes], bytes]) -> Envelope:
-        """The envelope of the statement, signed by the log's key."""
+        """The envelope of the statement, signed by the log's key.
+
+        Raises `CannotCreate` where it has more heads than `parse` takes.
+        """
+        if len(self.heads) > HEADS_MAX:
+            raise CannotCreate(
+                f"heads: expected at most {HEADS_MAX:,} streams of task {self.task}, "
+                f"found {len(self.heads):,}",
+                hint="hand the whole log over: causebook export --tiles DIR",
+            )
         return seal_envelope(self.payload, HEADS_TYPE, keyid, sign)
 
     @classmethod

@@ -1,12 +1,13 @@
 """The trust file: what an auditor was given of a ledger by hand, to hold it against ever after.
 
     {"founding":"<64 hex>","kind":"causebook-trust","ledger":"audit.example.com/team",
-     "root_key":"<base64>","ledger_digest":"<64 hex>","ledger_version":7}
+     "root_key":"<base64>","ledger_digest":"<64 hex>","ledger_index":120,"ledger_version":7}
 
 One line of canonical JSON (the keys sorted, unlike above) and a LF. `founding` is the digest of
 `LedgerFounded`, `root_key` the key in it. `ledger_version` and `ledger_digest` name the last record of the
-stream `ledger` when the file was written: a ledger that does not hold that record lost an enrolment or an
-erasure since, or the end of a key.
+stream `ledger` when the file was written, and `ledger_index` where it stands in the log, counted from 0. A
+ledger of more records than that which does not hold it lost an enrolment or an erasure since, or the end of
+a key; a log of `ledger_index` records or fewer was sealed before it was written.
 
 Nothing in the file is secret, and nothing in it is signed: it is worth what the way it came by is worth.
 """
@@ -25,7 +26,9 @@ from .record import is_origin
 KIND: Final = "causebook-trust"
 TRUST_BYTES_MAX: Final = 4096
 
-_KEYS: Final = ["founding", "kind", "ledger", "ledger_digest", "ledger_version", "root_key"]
+_KEYS: Final = [
+    *("founding", "kind", "ledger", "ledger_digest", "ledger_index", "ledger_version", "root_key"),
+]
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -38,6 +41,7 @@ class Trust:
     root_key: str
     ledger_version: int
     ledger_digest: str
+    ledger_index: int
 
     @property
     def raw(self) -> bytes:
@@ -47,6 +51,7 @@ class Trust:
             "kind": KIND,
             "ledger": self.origin,
             "ledger_digest": self.ledger_digest,
+            "ledger_index": self.ledger_index,
             "ledger_version": self.ledger_version,
             "root_key": self.root_key,
         }
@@ -63,7 +68,7 @@ class Trust:
             raise _wrong(str(error)) from None
         if not isinstance(document, dict) or list(document) != _KEYS or document["kind"] != KIND:
             raise _wrong(f"expected exactly the keys {', '.join(_KEYS)}, and the kind {KIND}")
-        founding, _, origin, digest, version, root_key = document.values()
+        founding, _, origin, digest, index, version, root_key = document.values()
         if not isinstance(origin, str) or not is_origin(origin):
             raise _wrong("ledger: expected an origin without spaces, '+' or controls")
         for name, value in (("founding", founding), ("ledger_digest", digest)):
@@ -73,13 +78,17 @@ class Trust:
             raise _wrong("ledger_version: expected a whole number from 1")
         if version == 1 and digest != founding:
             raise _wrong("ledger_digest: expected the founding, which is version 1")
+        if type(index) is not int or index < version - 1:
+            raise _wrong("ledger_index: expected a whole number, of at least the records before it")
+        if version == 1 and index != 0:
+            raise _wrong("ledger_index: expected 0, where the founding stands")
         if not isinstance(root_key, str):
             raise _wrong("root_key: expected base64")
         try:
             raw_key(root_key)
         except ValueError as error:
             raise _wrong(f"root_key: {error}") from None
-        return cls(origin, founding, root_key, version, digest)
+        return cls(origin, founding, root_key, version, digest, index)
 
 
 def _wrong(why: str) -> BadData:

@@ -7,18 +7,20 @@
                   "ledger":"<origin>","phase":"post_execute","policy":"unanimous",
                   "proof":"<the tlog-proof of that record, the record as its extra data>",
                   "required":3,"task":"T-104"},
-     "predicateType":"https://causebook.example/attestation/decision/v1",
+     "predicateType":"urn:causebook:attestation:decision:1",
      "subject":[{"digest":{"gitCommit":"<40 or 64 hex>"},"name":"<task>: the commit judged"}]}
 
 The subject is what the judges read: the git commit, or, where the tree was dirty or no repository, the
-SHA-256 of its manifest of files (docs/format.md, `WorkspaceFacts.tree`), which its name says. It is written
-as canonical JSON (RFC 8785), so that one decision has one statement.
+SHA-256 of its manifest of files (docs/format.md, `WorkspaceFacts.tree`), which its name says. The proof is of
+`PanelDecided`, which does not name it: that is the exporter's word, until it is held against `PanelConvened`.
+It is written as canonical JSON (RFC 8785), so that one decision has one statement.
 
 Pure. Who signs it is not its affair.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,11 +34,17 @@ from .facts import Entry
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE: Final = "https://causebook.example/attestation/decision/v1"
+PREDICATE_TYPE: Final = "urn:causebook:attestation:decision:1"
+"""A name, and no address: in-toto asks for a URI, and nobody has to own a domain for this one."""
+
 LATER: Final = (
     "This is one panel's decision on one attempt. A person's resolution, or a later attempt at the same "
     "task, may come to another; the ledger says which."
 )
+_DIGESTS: Final = {
+    "gitCommit": re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}"),
+    "sha256": re.compile(r"[0-9a-f]{64}"),
+}
 _KEYS: Final = ["_type", "predicate", "predicateType", "subject"]
 _SAID: Final = (
     *("action", "attempt", "blocker_validators", "counts", "phase", "policy", "required"),
@@ -52,7 +60,10 @@ class AttestationError(BadData):
 
 @dataclass(frozen=True)
 class Decision:
-    """A statement, taken apart. `said`: what of it the record of `PanelDecided` has to say as well."""
+    """A statement, taken apart. `said`: what of it the record of `PanelDecided` has to say as well.
+
+    `subject`: `name`, a text, and `digest`, of one item: `gitCommit` or `sha256`, in hex.
+    """
 
     ledger: str
     founding: str
@@ -127,6 +138,7 @@ def read_statement(payload: bytes) -> Decision:
             isinstance(subjects, list) and len(subjects) == 1 and isinstance(subjects[0], dict)
         ):
             raise ValueError("subject: expected exactly one")
+        _require_subject(subjects[0])
         texts = {
             name: predicate[name] for name in ("decided", "founding", "ledger", "proof", "task")
         }
@@ -154,3 +166,18 @@ def read_statement(payload: bytes) -> Decision:
         said,
         subjects[0],
     )
+
+
+def _require_subject(subject: Mapping[str, Any]) -> None:
+    """Raise `ValueError` unless it is a subject as `subject_of` makes one, of whatever tree."""
+    if list(subject) != ["digest", "name"]:
+        raise ValueError("subject: expected exactly the keys digest, name")
+    digest, name = subject.values()
+    if not isinstance(name, str) or not name:
+        raise ValueError("subject, name: expected a text")
+    if not isinstance(digest, dict) or len(digest) != 1:
+        raise ValueError("subject, digest: expected exactly one")
+    ((kind, digits),) = digest.items()
+    form = _DIGESTS.get(kind)
+    if form is None or not isinstance(digits, str) or form.fullmatch(digits) is None:
+        raise ValueError("subject, digest: expected gitCommit or sha256, in hex")

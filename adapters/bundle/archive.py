@@ -4,11 +4,12 @@ A bundle is a zip file (PKWARE APPNOTE 6.3) of which every byte follows from its
 entries give the same file, whoever writes it:
 
     entries      in the order of their names' bytes, `manifest.json` last; nothing before, between or after
-    names        ASCII, parts of A-Z a-z 0-9 . _ - parted by "/", none beginning with a dot, 200 bytes at most
+    names        ASCII, parts of A-Z a-z 0-9 . _ - parted by "/", each beginning with a letter or a digit,
+                 200 bytes at most
     method       0, stored: what deflate comes to differs from one build of zlib to the next, and what is not
                  compressed cannot unpack to more than it is
     times        1980-01-01 00:00:00; flags 0; version 2.0; made by Unix; mode 0100644; no extra, no comment
-    directory    right after the last entry; with more than 65,535 entries, in zip64's form
+    directory    right after the last entry; with 65,535 entries or more, its end in zip64's form too
 
 The reader encodes again what it reads and compares, which leaves no room for two directories, for entries
 that overlap, or for sizes that lie. What has a name of its own among attacks is looked for first, so that the
@@ -35,7 +36,7 @@ MANIFEST: Final = "manifest.json"
 ENTRY_BYTES_MAX: Final = EVIDENCE_BYTES_MAX
 ENTRIES_MAX: Final = 300_000
 ARCHIVE_BYTES_MAX: Final = 0xFFFF_FFFE
-"""What offsets of 32 bits reach."""
+"""Of all entries, headers included: where the directory begins, which an offset of 32 bits has to reach."""
 
 DIRECTORY_BYTES_MAX: Final = 64 * 1024 * 1024
 NAME_BYTES_MAX: Final = 200
@@ -47,6 +48,9 @@ _CENTRAL: Final = struct.Struct("<4sHHHHHHIIIHHHHHII")
 _END: Final = struct.Struct("<4sHHHHIIH")
 _END64: Final = struct.Struct("<4sQHHIIQQQQ")
 _LOCATOR64: Final = struct.Struct("<4sIQI")
+FILE_BYTES_MAX: Final = (
+    ARCHIVE_BYTES_MAX + DIRECTORY_BYTES_MAX + _END64.size + _LOCATOR64.size + _END.size
+)
 _CENTRAL_MAGIC: Final = b"PK\x01\x02"
 _END_MAGIC: Final = b"PK\x05\x06"
 _MIDNIGHT_1980: Final = (0, 0x21)
@@ -144,6 +148,11 @@ def write_archive(file: BinaryIO, files: Iterable[tuple[str, bytes]]) -> None:
         file.write(content)
         directory.append(entry.central)
     lines = b"".join(directory)
+    if len(lines) > DIRECTORY_BYTES_MAX:
+        raise CannotCreate(
+            f"bundle: expected at most {DIRECTORY_BYTES_MAX:,} bytes of directory, found more",
+            hint="hand the whole log over: causebook export --tiles DIR",
+        )
     file.write(lines + _directory_end(len(directory), len(lines), offset))
 
 
@@ -214,8 +223,8 @@ class Archive:
 
     def _find_directory(self) -> tuple[int, int, int]:
         """How many entries it lists, how long it is and where it begins."""
-        if self.size > ARCHIVE_BYTES_MAX + 2**26:
-            raise BundleError(f"bundle: expected at most {ARCHIVE_BYTES_MAX:,} bytes, found more")
+        if self.size > FILE_BYTES_MAX:
+            raise BundleError(f"bundle: expected at most {FILE_BYTES_MAX:,} bytes, found more")
         if self.size < _END.size:
             raise self._ends_early()
         end = self._at(self.size - _END.size, _END.size)

@@ -47,6 +47,8 @@ class ByHand:
         parts.append(_PYTHON)
         if self.heads:
             parts.append(_HEADS.replace("@PEM@", self.log_pem).replace("@TYPE@", HEADS_TYPE))
+        else:
+            parts.append(_NO_HEADS)
         if self.evidence:
             parts.append(_EVIDENCE)
         parts.append(_REST)
@@ -59,9 +61,9 @@ _HEAD: Final = """\
 It holds the records of task `{task}` and of the stream `ledger` of `{ledger}`, as of a checkpoint over {size}
 records. Unpack it into an empty folder, and run what follows there, in bash.
 
-What is in here was put in here by whoever sent it, this page included; docs/format.md of causebook has the
-same commands. A signature says something only of a key that you have from somewhere else. Before anything,
-hold against what you were given by another way:
+What is in here was put in here by whoever sent it, this page included: hold it against the one that a
+causebook of your own writes (`adapters/bundle/by_hand.py`). A signature says something only of a key that you
+have from somewhere else. Before anything, hold against what you were given by another way:
 
 - the digest of the founding record: `{founding}`
 - the log's key: `{vkey}`
@@ -232,7 +234,7 @@ GO111MODULE=off GOPATH=/usr/share/gocode go run "$work/main.go" )
 """
 
 _PYTHON: Final = """\
-## Each record as a DSSE envelope (Python, securesystemslib)
+## Each record as a DSSE envelope (Python; `pip install securesystemslib cryptography`)
 
 ```sh
 python3 - <<'PY'
@@ -254,6 +256,13 @@ for record in records:
 print(f"records: {len(records)} envelopes hold")
 PY
 ```
+"""
+
+_NO_HEADS: Final = """\
+## Nobody states that this is all of the task
+
+There is no `heads.json`: no log key that was enrolled below the checkpoint was at hand where this was
+written.
 """
 
 _HEADS: Final = """\

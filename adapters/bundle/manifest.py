@@ -27,7 +27,7 @@ from .archive import ENTRY_BYTES_MAX, MANIFEST, Archive, BundleError, order
 
 FORMAT: Final = 1
 RECORDS_BYTES_MAX: Final = 512 * 1024 * 1024
-"""Of all records of a bundle, which its checker has in memory."""
+"""Of all records of a bundle, which its checker has in memory; their proofs are read one by one."""
 
 _KEYS: Final = ["evidence", "files", "format", "founding", "ledger", "root", "size", "task"]
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")

@@ -90,9 +90,9 @@ class SealedTask:
         ledger = self.log.ledger
         return Heads(ledger.origin, ledger.founding, said.size, said.root, self.task, heads)
 
-    def proof(self, index: int) -> InclusionProof:
-        """That the record at `index` is in the log of the checkpoint."""
-        return InclusionProof(index, self.log.view.inclusion(index), self.log.checkpoint)
+    def proof(self, index: int, row: Row) -> InclusionProof:
+        """That the row's record stands at `index` of the log. Raises `BadData` where it does not."""
+        return self.log.proof(index, row)
 
 
 def sealed_task(source: Source, task: str, size: int | None = None) -> SealedTask:
@@ -116,6 +116,8 @@ def sealed_task(source: Source, task: str, size: int | None = None) -> SealedTas
             f"task {task}: its records do not hold: {MEANINGS[found.code]}",
             hint="causebook verify says all that is wrong",
         )
+    for index, row in below:  # before anything is signed that rests on where they stand
+        log.require(index, row)
     return SealedTask(task, log, rows, len(every.numbered) - len(below))
 
 
@@ -180,7 +182,7 @@ class _Content:
             )
         for index, row in self.sealed.numbered:
             self.made[f"records/{index}.record"] = _giving(row.record)
-            self.made[f"records/{index}.tlog-proof"] = _proving(self.sealed, index)
+            self.made[f"records/{index}.tlog-proof"] = _proving(self.sealed, index, row)
 
     def keys(self) -> None:
         """Every key that the stream `ledger` names: for other tools, and for nobody to believe."""
@@ -223,10 +225,14 @@ class _Content:
             self.made[f"evidence/{commitment}.bytes"] = _body(self.sealed.rows, commitment)
 
     def heads(self, find: FindKey) -> None:
-        """The statement of heads, where a log key of this ledger that is not retired is at hand."""
+        """The statement of heads, where a log key of this ledger that is not retired is at hand.
+
+        Nothing in the bundle would vouch for a key that was enrolled past its checkpoint.
+        """
         ledger = self.sealed.log.ledger
+        enrolled_by = self.sealed.heads.heads[LEDGER].version
         for key in ledger.keyring.active("log"):
-            signer = find(key.keyid)
+            signer = find(key.keyid) if key.enrolled <= enrolled_by else None
             if signer is not None:
                 envelope = self.sealed.heads.sealed(signer.keyid, signer.sign)
                 self.stated_by = NoteKey(ledger.origin, key.public)
@@ -280,8 +286,8 @@ def _giving(content: bytes) -> Callable[[], bytes]:
     return lambda: content
 
 
-def _proving(sealed: SealedTask, index: int) -> Callable[[], bytes]:
-    return lambda: sealed.proof(index).raw
+def _proving(sealed: SealedTask, index: int, row: Row) -> Callable[[], bytes]:
+    return lambda: sealed.proof(index, row).raw
 
 
 def _salt(rows: TaskRows, commitment: str) -> Callable[[], bytes]:

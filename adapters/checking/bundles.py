@@ -27,21 +27,22 @@ from ...domain.heads import HEADS_TYPE, Heads, HeadsError, StreamHead
 from ...domain.keyring import Keyring, keyid_of, spki_of
 from ...domain.note import NoteError, NoteKey
 from ...domain.proof import ConsistencyProof, InclusionProof, ProofError
-from ...domain.record import Record, digest, parse
+from ...domain.record import Record, parse
 from ...domain.streams import LEDGER, parse_stream
 from ...projections.tree import leaf_hash, verify_consistency, verify_inclusion
 from ..bundle.archive import Archive, BundleError
 from ..bundle.manifest import RECORDS_BYTES_MAX, Manifest, read_file, read_manifest
 from ..findings import FORKED, TRUNCATED, UNVERIFIABLE, CheckName, counted
-from ..ledger_stream import read_ledger
 from ..signatures import verify as verify_signature
 from ..store.port import Row
 from ..task_check import TaskRows
 from ..verification.verify import verify
 from .given import Given
-from .known import Known, KnownLedger, shown
+from .known import Known, shown
+from .ledgers import KnownLedger
 from .records import OfBundle, row_of
 from .report import Answer, FileReport
+from .together import Sealed, Stated
 
 _RECORD: Final = re.compile(r"records/(0|[1-9][0-9]{0,15})\.record")
 _OTHERS: Final = re.compile(
@@ -51,25 +52,6 @@ _OTHERS: Final = re.compile(
 _CHECKS: Final[tuple[CheckName, ...]] = (
     *("records", "signatures", "roles", "chains", "law", "evidence"),
 )
-
-
-@dataclass(frozen=True)
-class Sealed:
-    """A record that is proved to stand at `index` of a log that `key` sealed, and the file that shows it."""
-
-    name: str
-    record: Record
-    index: int
-    key: NoteKey
-
-
-@dataclass(frozen=True)
-class Stated:
-    """A statement of heads that a log key signed, and the file it came in."""
-
-    name: str
-    heads: Heads
-    key: NoteKey
 
 
 @dataclass
@@ -101,8 +83,9 @@ class BundleCheck:
         self._files(archive, manifest, answer)
         checkpoint = self._checkpoint(archive, manifest)
         rows = self._tree(archive, manifest, checkpoint)
+        proved = not self.report.failed  # else nothing here convicts anybody of what the sender did
         source = OfBundle(self.given.name, rows, (), archive, manifest)
-        ledger = self._records(manifest, source)
+        ledger = self._records(archive, manifest, checkpoint, source)
         if ledger is None or any(row.version == 0 for _, row in rows):
             return
         signed = self.known.ask_ledger(self.report, ledger, checkpoint)
@@ -111,13 +94,18 @@ class BundleCheck:
             answer.fault("manifest.json", expected, ledger.stream.founding)
         placed = [(index, parse(row.record)) for index, row in rows]
         self._spans(ledger, placed)
+        self.checkpoints += ledger.checkpoints
         if signed is not None:
             self.checkpoints.append(checkpoint)
-            self.sealed += [Sealed(self.given.name, r, index, signed.key) for index, r in placed]
+            if proved:
+                self.sealed += [Sealed(self.given.name, r, at, signed.key) for at, r in placed]
         here = {record.stream: StreamHead(record.version, record.digest) for _, record in placed}
         self._heads(archive, manifest, ledger, checkpoint, here)
         self._closed(placed)
-        self._consistency(archive, manifest, checkpoint)
+        roots = {manifest.size: manifest.root}
+        roots |= self._consistency(archive, manifest, checkpoint)
+        tree = next(each for each in self.report.answers if each.name == "tree")
+        ledger.ask_retirements(tree, roots)
         self.known.ask_witnesses(self.report, checkpoint)
 
     # ── the files, and the tree ──────────────────────────────────────────────────────────────────────
@@ -129,11 +117,9 @@ class BundleCheck:
                 raise BundleError(f"{name}: expected a file that a bundle can hold")
             if name.startswith("evidence/") and not manifest.evidence:
                 raise BundleError(f"{name}: expected no evidence, as the manifest says")
-            total += manifest.files[name].length if name.startswith("records/") else 0
-        if total > 2 * RECORDS_BYTES_MAX:
-            raise BundleError(
-                f"records: expected at most {2 * RECORDS_BYTES_MAX:,} bytes, found more"
-            )
+            total += manifest.files[name].length if name.endswith(".record") else 0
+        if total > RECORDS_BYTES_MAX:
+            raise BundleError(f"records: expected at most {RECORDS_BYTES_MAX:,} bytes, found more")
         for name in manifest.files:
             read_file(archive, manifest, name)
         answer.note = f"{counted(len(archive.entries), 'file')}, each as the manifest says"
@@ -160,6 +146,8 @@ class BundleCheck:
         answer = self.report.ask("tree")
         found = (_RECORD.fullmatch(name) for name in manifest.files)
         indices = sorted(int(match[1]) for match in found if match is not None)
+        if not indices:
+            raise BundleError("records: expected those of a task and of ledger, found none")
         proofs = sum(name.endswith(".tlog-proof") for name in manifest.files)
         if proofs != len(indices):
             raise BundleError(
@@ -188,10 +176,21 @@ class BundleCheck:
 
     # ── the records ──────────────────────────────────────────────────────────────────────────────────
 
-    def _records(self, manifest: Manifest, source: OfBundle) -> KnownLedger | None:
-        """Check them as `verify` does; the ledger whose stream is among them, where that holds."""
+    def _records(
+        self, archive: Archive, manifest: Manifest, checkpoint: SignedCheckpoint, source: OfBundle
+    ) -> KnownLedger | None:
+        """Check them as `verify` does; the ledger whose stream is among them, where that holds.
+
+        A key that this stream does not name is nobody's only where the stream is shown to be whole.
+        """
         rows = TaskRows(manifest.task, self.given.name, source.numbered, source)
-        report = verify(rows, threads=0, whole=False)
+        ledger, fault = None, ""
+        try:
+            ledger = KnownLedger.of(self.given.name, manifest.size, source.numbered)
+        except CausebookError as error:
+            fault = error.message
+        whole = ledger is not None and self._is_whole(archive, manifest, ledger, checkpoint)
+        report = verify(rows, threads=0, whole=False, enrolments_whole=whole)
         answers = {name: Answer.of(report[name]) for name in _CHECKS}
         for index, row in source.numbered:
             if row.stream != LEDGER and _task_of(row.stream) != manifest.task:
@@ -201,16 +200,12 @@ class BundleCheck:
             answers["evidence"] = Answer("evidence")
             answers["evidence"].skip("none in this bundle")
         self.report.answers += answers.values()
-        ledger_rows = source.stream(LEDGER)
-        try:
-            stream = read_ledger(ledger_rows)
-        except CausebookError as error:
-            answers["chains"].fault(LEDGER, "the whole stream, from its founding", error.message)
+        if ledger is None:
+            answers["chains"].fault(LEDGER, "the whole stream, from its founding", fault)
             return None
         if source.numbered[0][1].stream != LEDGER or source.numbered[0][0] != 0:
             answers["chains"].fault("index 0", "the founding", "another record, or none")
-        digests = tuple(digest(row.record) for row in ledger_rows)
-        return KnownLedger(self.given.name, stream, digests)
+        return ledger
 
     def _spans(self, ledger: KnownLedger, placed: list[tuple[int, Record]]) -> None:
         """That no record stands past the end of trust in its key. `verify` counts the records it is given,
@@ -240,19 +235,18 @@ class BundleCheck:
         if "heads.json" not in manifest.files:
             answer.skip("no statement of the log's key is in it")
             return
+        said = checkpoint.checkpoint
         try:
-            envelope = parse_envelope(self._read(archive, manifest, "heads.json"))
-            signer = heads_signer(envelope, ledger.stream.keyring, manifest.size)
-            stated = Heads.parse(envelope.payload)
+            stated, signer = self._statement(archive, manifest, ledger, checkpoint)
         except (EnvelopeError, HeadsError) as error:
             answer.fault(
-                "heads.json", "a statement that a log key of the ledger signed", error.message
+                "heads.json",
+                "a log key's statement of this task and checkpoint",
+                error.message,
             )
             return
-        said = checkpoint.checkpoint
-        claimed = (stated.ledger, stated.founding, stated.size, stated.root, stated.task)
-        if claimed != (said.origin, ledger.stream.founding, said.size, said.root, manifest.task):
-            answer.fault("heads.json", "a statement of this task and checkpoint", "of another")
+        if signer is None:
+            answer.lack("signed by no log key at hand that is trusted so far: --log-key VKEY")
             return
         self.stated.append(Stated(self.given.name, stated, signer))
         for stream in sorted(stated.heads.keys() | here.keys()):
@@ -260,6 +254,43 @@ class BundleCheck:
         if answer.status == "PASS":
             answer.note = f"{counted(len(stated.heads), 'stream')}, as {shown(signer)} states"
             self.report.said.append(f"{COMPLETE} size {said.size:,}: asserted by {shown(signer)}")
+
+    def _statement(
+        self,
+        archive: Archive,
+        manifest: Manifest,
+        ledger: KnownLedger,
+        checkpoint: SignedCheckpoint,
+    ) -> tuple[Heads, NoteKey | None]:
+        """The statement in a bundle, and the log key that signed it; None where that is not at hand.
+
+        Raises `EnvelopeError`, `HeadsError` where it does not hold, or is not of this checkpoint.
+        """
+        envelope = parse_envelope(self._read(archive, manifest, "heads.json"))
+        said = checkpoint.checkpoint
+        others = [each.key for each in self.known.log_keys_of(said.origin, said.size)]
+        signer = heads_signer(envelope, ledger.stream.keyring, said.size, others)
+        stated = Heads.parse(envelope.payload)
+        claimed = (stated.ledger, stated.founding, stated.size, stated.root, stated.task)
+        if claimed != (said.origin, ledger.stream.founding, said.size, said.root, manifest.task):
+            raise HeadsError("found one of another")
+        return stated, signer
+
+    def _is_whole(
+        self,
+        archive: Archive,
+        manifest: Manifest,
+        ledger: KnownLedger,
+        checkpoint: SignedCheckpoint,
+    ) -> bool:
+        """Whether a statement that holds shows the stream `ledger` to be here up to its last record."""
+        if "heads.json" not in manifest.files:
+            return False
+        try:
+            stated, signer = self._statement(archive, manifest, ledger, checkpoint)
+        except (EnvelopeError, HeadsError):
+            return False  # asked again, and answered, with the heads
+        return signer is not None and stated.heads.get(LEDGER) == StreamHead(*ledger.stream.tip)
 
     def _closed(self, placed: list[tuple[int, Record]]) -> None:
         """What the last `AttemptClosed` vouches for, and what lies after it."""
@@ -280,11 +311,12 @@ class BundleCheck:
 
     def _consistency(
         self, archive: Archive, manifest: Manifest, checkpoint: SignedCheckpoint
-    ) -> None:
+    ) -> dict[int, bytes]:
+        """Whether the log grew out of the older checkpoint; that one's root by size, where it did."""
         answer = self.report.ask("consistency")
         if "consistency" not in manifest.files and "older-checkpoint" not in manifest.files:
             answer.skip("no older checkpoint is in it")
-            return
+            return {}
         try:
             older = SignedCheckpoint.parse(self._read(archive, manifest, "older-checkpoint"))
             proof = ConsistencyProof.parse(self._read(archive, manifest, "consistency"))
@@ -295,9 +327,10 @@ class BundleCheck:
                 )
         except (NoteError, ProofError) as error:
             answer.fault("consistency", "a proof that holds", error.message)
-            return
+            return {}
         if answer.status == "PASS":
             self.checkpoints.append(older)
+        return {older.checkpoint.size: older.checkpoint.root}
 
 
 COMPLETE: Final = "complete as of"
@@ -318,21 +351,30 @@ def after_a_head(records: Sequence[tuple[int, Record]]) -> list[str]:
     return said
 
 
-def heads_signer(envelope: Envelope, keyring: Keyring, size: int) -> NoteKey:
-    """The log key that signed a statement of heads, of those trusted so far.
+def heads_signer(
+    envelope: Envelope, keyring: Keyring, size: int, others: Sequence[NoteKey] = ()
+) -> NoteKey | None:
+    """The log key that signed a statement of heads, of `others` and of those in the keyring trusted so far.
 
-    Raises `EnvelopeError` where it is none, or no such key did.
+    None where it is not at hand: that is unverifiable, and not tampered. Raises `EnvelopeError` where a
+    signature does not hold, or is by a key for something else.
     """
     if envelope.payload_type != HEADS_TYPE:
         raise EnvelopeError(f"expected the payload type {HEADS_TYPE}, found another")
-    for key in keyring.log_keys(size):
+    for key in dict.fromkeys([*others, *keyring.log_keys(size)]):
         claimed = envelope.signatures_by(keyid_of(spki_of(key.public)))
         for each in claimed:
             if not verify_signature(key.public, each.signature, envelope.signed_bytes):
                 raise EnvelopeError(f"expected a signature by {shown(key)} that holds")
         if claimed:
             return key
-    raise EnvelopeError("expected it signed by a log key that the ledger enrolled, found none")
+    for each in envelope.signatures:
+        enrolled = keyring.keys.get(each.keyid)
+        if enrolled is not None and enrolled.role != "log":
+            raise EnvelopeError(
+                f"expected it signed by a key for log, found one for {enrolled.role}"
+            )
+    return None
 
 
 def ask_consistency(

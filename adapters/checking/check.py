@@ -6,6 +6,7 @@ each other file, and in the end what no file shows alone:
     two checkpoints of one size with two roots, both signed by a log key: the log was split
     a statement of heads, and a record that it leaves out though it stood in that log: the signer is convicted
     two records of one place, or two foundings under one name
+    a key that another file shows to have ended before
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from ...domain.note import NoteError, NoteKey
 from ...domain.policy import Policy
 from ...domain.record import Record, assemble, parse
 from ...domain.trust import Trust
-from ..findings import FORKED
-from .bundles import BundleCheck, Sealed, Stated
+from ..findings import FORKED, UNVERIFIABLE
+from .bundles import BundleCheck
 from .given import given
 from .known import Known, shown
 from .report import FileReport
-from .single import SingleCheck, gathered
+from .single import SingleCheck
+from .together import Sealed, Stated, gathered
 from .whole_log import TilesCheck
 
 
@@ -60,6 +62,10 @@ def check_files(
         if each.kind not in ("bundle", "tiles"):
             SingleCheck(each, known, together, reports[each.name]).run()
     found = [reports[name] for name in names]
+    known.ask_again()
+    unsigned = {each.name for each in found if _is_unsigned(each)}
+    together.sealed = [each for each in together.sealed if each.name not in unsigned]
+    together.stated = [each for each in together.stated if each.name not in unsigned]
     last = _contradictions(known, together.sealed, together.stated, together.checkpoints)
     loose = [
         parse(each.raw) for each in files if each.kind == "record" and not reports[each.name].failed
@@ -67,6 +73,11 @@ def check_files(
     for report in found:
         _after(report, [each for each in together.stated if each.name == report.name], loose)
     return [*found, last] if last.answers else found
+
+
+def _is_unsigned(report: FileReport) -> bool:
+    """Whether its checkpoint is signed by nobody whose word counts, so that it shows nothing."""
+    return any(answer.name == "checkpoint" and answer.faults for answer in report.answers)
 
 
 def record_bytes(record: Record) -> bytes:
@@ -101,6 +112,7 @@ def _contradictions(
     _split(report, known, checkpoints)
     _convicted(report, known, sealed, stated)
     _two_of_one_place(report, known, sealed)
+    _past_trust(report, known, sealed)
     if report.answers:
         report.title = "held against one another"
     return report
@@ -169,6 +181,20 @@ def _convicted(
                 f"convicted: {shown(each.key)} signed {each.name}, which leaves out what {proved.name} "
                 "proves to be in its log"
             )
+
+
+def _past_trust(report: FileReport, known: Known, sealed: Sequence[Sealed]) -> None:
+    """Records past the end of a key that their own file does not know of yet, the first of each key."""
+    first: dict[tuple[str, str], Sealed] = {}
+    for each in sealed:
+        key = known.ended_signer(each.record, each.index, each.name)
+        if key is None or (each.name, key.keyid) in first:
+            continue
+        first[each.name, key.keyid] = each
+        place = f"{each.record.stream} v{each.record.version}, index {each.index} in {each.name}"
+        found = f"{key.role} key {key.keyid[:8]}…, retired as of size {key.trusted_size}"
+        expected = f"a key still trusted at index {each.index}"
+        report.ask("roles").fault(place, expected, found, UNVERIFIABLE)
 
 
 def _two_of_one_place(report: FileReport, known: Known, sealed: Sequence[Sealed]) -> None:

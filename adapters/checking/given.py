@@ -21,6 +21,7 @@ from typing import Final, Literal
 from ...domain.dsse import ENVELOPE_BYTES_MAX
 from ...domain.errors import BadData, Denied, IOFailure, NoInput
 from ...domain.proof import INCLUSION_HEADER
+from ..files import without_waiting
 
 Kind = Literal[
     "bundle",
@@ -58,7 +59,7 @@ def given(name: str) -> Given:
     """The file by that name. Raises `NoInput`, `Denied`, `IOFailure`, or `BadData` where it is of no kind."""
     path = Path(name)
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open(path, "rb", opener=without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise NoInput(
                     f"{name}: expected a file", hint="a pipe or a device has no end to rely on"
@@ -101,8 +102,3 @@ def _is_note(raw: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return len(lines) > 2 and lines[1].isdecimal()
-
-
-def _without_waiting(name: str, flags: int) -> int:
-    # A pipe by this name would keep us until somebody writes to it.
-    return os.open(name, flags | os.O_NONBLOCK)

@@ -6,44 +6,32 @@ with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from ...domain.checkpoint import SignedCheckpoint
 from ...domain.dsse import Envelope, EnvelopeError, parse_envelope
 from ...domain.errors import BadData
-from ...domain.events import PanelDecided
 from ...domain.heads import HEADS_TYPE, Heads, HeadsError
 from ...domain.keyring import keyid_of, spki_of
-from ...domain.note import NoteError, NoteKey
+from ...domain.note import NoteKey
 from ...domain.proof import ConsistencyProof, InclusionProof, ProofError, SplitView
 from ...domain.record import PAYLOAD_TYPE, assemble, digest
-from ...domain.streams import task_stream
 from ...projections.attestation import PAYLOAD_TYPE as ATTESTATION_TYPE
-from ...projections.attestation import Decision, read_statement, said_of
 from ...projections.tree import leaf_hash, verify_inclusion
 from ..findings import FORKED, TAMPERED, TORN, UNVERIFIABLE
-from ..reading import Unreadable, read
 from ..signatures import verify
 from ..split_view import check as check_split_view
-from ..store.port import Row
-from .bundles import Sealed, Stated, ask_consistency, heads_signer
+from ..split_view import signer_of_both
+from .attested import AttestationCheck
+from .bundles import ask_consistency, heads_signer
 from .given import Given
 from .known import Known, shown
 from .report import FileReport
+from .together import Sealed, Stated, Together
 
 SPLIT_VIEW: Final = "a split view: the holder of the log's key signed two histories of one log"
-
-
-@dataclass
-class Together:
-    """What all files at hand show, for a file that needs another to be checked."""
-
-    records: list[bytes] = field(default_factory=list)
-    checkpoints: list[SignedCheckpoint] = field(default_factory=list)
-    sealed: list[Sealed] = field(default_factory=list)
-    stated: list[Stated] = field(default_factory=list)
 
 
 @dataclass
@@ -71,7 +59,7 @@ class SingleCheck:
             torn = _ends_early(self.given)
             found = error.message if isinstance(error, BadData) else str(error)
             expected = (
-                "a file that is whole" if torn else f"a {self.given.kind} as causebook writes it"
+                "a file that is whole" if torn else f"{_a(self.given.kind)} as causebook writes it"
             )
             answer = self.report.ask("file")
             answer.fault(self.given.name, expected, found, TORN if torn else TAMPERED)
@@ -180,14 +168,15 @@ class SingleCheck:
             f"a split view of {older.origin}, sizes {older.size:,} and {newer.size:,}"
         )
         answer = self.report.ask("split view")
-        signed = self.known.signer(view.older)
-        if signed is None:
-            keys = self.known.given_keys(older.origin)
-            expected = " or ".join(map(shown, keys)) or "a log key at hand: --log-key VKEY"
+        at_hand = self.known.log_keys_of(older.origin, older.size)
+        keys = [each.key for each in at_hand]
+        if signer_of_both(view, keys, verify) is None:
+            expected = " or ".join(map(shown, self.known.given_keys(older.origin)))
+            expected = expected or "one log key at hand: --log-key VKEY"
             answer.fault("both checkpoints", f"signed by {expected}", "by none", UNVERIFIABLE)
             return
-        self.report.anchored = signed.anchored
-        key = check_split_view(view, [signed.key], verify)
+        key = check_split_view(view, keys, verify)
+        self.report.anchored = next(each.anchored for each in at_hand if each.key == key)
         answer.fault(shown(key), "one history of the log", SPLIT_VIEW, FORKED)
         self.report.said.append(
             f"{shown(key)} signed size {older.size:,} and size {newer.size:,}, "
@@ -204,7 +193,7 @@ class SingleCheck:
         elif envelope.payload_type == HEADS_TYPE:
             self._heads(envelope)
         elif envelope.payload_type == ATTESTATION_TYPE:
-            self._attestation(envelope)
+            AttestationCheck(self.given, self.known, self.together, self.report).run(envelope)
         else:
             raise EnvelopeError(
                 "envelope: expected a record, heads or an attestation, found another type"
@@ -226,6 +215,8 @@ class SingleCheck:
 
     def _heads_key(self, envelope: Envelope, stated: Heads) -> NoteKey | None:
         for key in self.known.given_keys(stated.ledger):
+            if self.known.ended(key, stated.size) is not None:
+                continue
             for each in envelope.signatures_by(keyid_of(spki_of(key.public))):
                 if not verify(key.public, each.signature, envelope.signed_bytes):
                     raise HeadsError(f"expected a signature by {shown(key)} that holds")
@@ -234,73 +225,15 @@ class SingleCheck:
         for ledger in self.known.of(stated.ledger):
             if ledger.stream.founding != stated.founding:
                 continue
-            self.report.anchored = ledger.anchored
-            return heads_signer(envelope, ledger.stream.keyring, stated.size)
+            signer = heads_signer(envelope, ledger.stream.keyring, stated.size)
+            if signer is not None and self.known.ended(signer, stated.size) is None:
+                self.report.anchored = ledger.anchored
+                return signer
         return None
 
-    def _attestation(self, envelope: Envelope) -> None:
-        decision = read_statement(envelope.payload)
-        proof = decision.proof
-        self.report.title = (
-            f"an attestation of a decision on task {decision.task} of {decision.ledger}"
-        )
-        self._exporter(envelope, decision)
-        anchored = self.report.anchored
-        answer = self.report.ask("decision")
-        said = proof.checkpoint.checkpoint
-        try:
-            record, event = read(Row("", 0, "", proof.extra))
-        except Unreadable as error:
-            answer.fault("proof", "the record of PanelDecided as its extra data", str(error))
-            return
-        try:
-            verify_inclusion(proof.index, said.size, leaf_hash(proof.extra), proof.path, said.root)
-        except ProofError as error:
-            answer.fault(f"index {proof.index}", "a record of the log", error.message)
-        claimed = (decision.ledger, decision.decided, decision.index, task_stream(decision.task))
-        found = (record.ledger, record.digest, proof.index, record.stream)
-        if not isinstance(event, PanelDecided) or claimed != found or said.origin != record.ledger:
-            answer.fault("the predicate", "what its record and proof say", "something else")
-        elif said_of(record.data) != decision.said:
-            answer.fault("the predicate", "what PanelDecided says", "something else")
-        answer.note = (
-            f"{decision.said['action']}, attempt {decision.said['attempt']}, {decision.said['phase']}, "
-            f"index {decision.index}"
-        )
-        self.known.ask_checkpoint(self.report, proof.checkpoint)
-        self.report.anchored = anchored
-        self.known.ask_witnesses(self.report, proof.checkpoint)
-        self.known.ask_record(self.report, proof.extra, proof.index, alone=False)
-        self.report.said.append("a later attempt, or a person, may have come to another decision")
 
-    def _exporter(self, envelope: Envelope, decision: Decision) -> None:
-        """Whether an exporter key of that ledger signed it: the question `exporter` of the report."""
-        answer = self.report.ask("exporter")
-        for ledger in self.known.of(decision.ledger):
-            if ledger.stream.founding != decision.founding:
-                continue
-            for key in ledger.stream.keyring.keys.values():
-                claimed = envelope.signatures_by(key.keyid)
-                if not claimed:
-                    continue
-                if key.role != "exporter":
-                    answer.fault("signature", "by a key for exporter", f"one for {key.role}")
-                    return
-                if not all(verify(key.public, s.signature, envelope.signed_bytes) for s in claimed):
-                    answer.fault(
-                        "signature", f"one by {key.keyid[:8]}… that holds", "one that does not"
-                    )
-                    return
-                self.report.anchored = ledger.anchored
-                if not key.reaches(decision.proof.checkpoint.checkpoint.size):
-                    found = f"retired as of size {key.trusted_size}"
-                    answer.fault("signature", "by a key still trusted", found, UNVERIFIABLE)
-                answer.note = f"signed by exporter key {key.keyid[:8]}…, which {ledger.name} enrols"
-                return
-        names = ", ".join(each.keyid[:8] + "…" for each in envelope.signatures)
-        answer.lack(
-            f"signed by {names}, whose enrolment is not at hand: give a bundle of the ledger"
-        )
+def _a(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 _SIGNED: Final = "\n— ".encode()
@@ -314,23 +247,3 @@ def _ends_early(given: Given) -> bool:
         return given.raw.count(b"\n") < 2
     ends_in_a_note = given.kind in ("inclusion proof", "consistency proof", "checkpoint")
     return ends_in_a_note and _SIGNED not in given.raw
-
-
-def gathered(files: Iterable[Given]) -> Together:
-    """What lone files bring for others: records and checkpoints. Files that do not parse bring nothing."""
-    together = Together()
-    for given in files:
-        try:
-            if given.kind == "record":
-                together.records.append(given.raw)
-            elif given.kind == "checkpoint":
-                together.checkpoints.append(SignedCheckpoint.parse(given.raw))
-            elif given.kind == "inclusion proof":
-                proof = InclusionProof.parse(given.raw)
-                together.checkpoints.append(proof.checkpoint)
-                together.records += [proof.extra] if proof.extra else []
-            elif given.kind == "consistency proof":
-                together.checkpoints.append(ConsistencyProof.parse(given.raw).checkpoint)
-        except (NoteError, ProofError):
-            continue
-    return together

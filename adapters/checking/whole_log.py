@@ -1,6 +1,7 @@
 """Checking a whole log that came as tiles (adapters/handover/tiles.py): every record of it, as `verify` does.
 
-1.  tree         every tile is what the entries and the tiles below come to, up to the checkpoint's root
+1.  tree         every tile is what the entries and the tiles below come to, up to the checkpoint's root, as
+                 is the root in the checkpoint of every `KeyRetired`
 2.  records, signatures, roles, chains, law     as `verify` checks a ledger
 3.  checkpoint, founding, witnesses             as for a bundle (bundles.py)
 
@@ -15,18 +16,18 @@ from typing import Final
 
 from ...domain.checkpoint import SignedCheckpoint
 from ...domain.errors import BadData, CausebookError, NoInput
-from ...domain.record import digest
 from ...domain.streams import LEDGER
 from ..findings import TRUNCATED, CheckName, counted
-from ..handover.tiles import check_upper_tiles, read_checkpoint, read_log
-from ..ledger_stream import read_ledger
+from ..handover.tiles import check_upper_tiles, read_checkpoint, read_log, root_at
 from ..store.port import Row
 from ..verification.verify import verify
-from .bundles import COMPLETE, Sealed, Stated
+from .bundles import COMPLETE
 from .given import Given
-from .known import Known, KnownLedger
+from .known import Known
+from .ledgers import KnownLedger
 from .records import HandedOver, row_of
 from .report import Answer, FileReport
+from .together import Sealed, Stated
 
 _CHECKS: Final[tuple[CheckName, ...]] = ("records", "signatures", "roles", "chains", "law")
 
@@ -72,6 +73,11 @@ class TilesCheck:
             self.report.title = (
                 f"the log of {said.origin}, {counted(said.size, 'record')}, as tiles"
             )
+            if not self.known.may_count(checkpoint):
+                # Asked before the walk, which whoever wrote the folder may have made a long one.
+                answer.skip("its checkpoint is signed by no key that was given")
+                self.known.ask_checkpoint(self.report, checkpoint)
+                return
             root = check_upper_tiles(self.given.path, said.size)
             if root != said.root:
                 answer.fault("the tiles", f"root {said.root.hex()}", root.hex())
@@ -92,16 +98,28 @@ class TilesCheck:
         report = verify(source, threads=0, whole=False)
         answers = {name: Answer.of(report[name]) for name in _CHECKS}
         self.report.answers += answers.values()
-        rows = source.stream(LEDGER)
         try:
-            stream = read_ledger(rows)
+            rows = [(number - 1, row) for number, row in source.rows() if row.stream == LEDGER]
+            ledger = KnownLedger.of(self.given.name, size, rows)
         except CausebookError as error:
             answers["chains"].fault(LEDGER, "the stream, from its founding", error.message)
             return
-        ledger = KnownLedger(self.given.name, stream, tuple(digest(row.record) for row in rows))
+        self._retirements(ledger)
+        self.checkpoints += ledger.checkpoints
         signed = self.known.ask_ledger(self.report, ledger, checkpoint)
         if signed is not None:
             self.checkpoints.append(checkpoint)
         self.known.ask_witnesses(self.report, checkpoint)
         if signed is not None and not self.report.failed:
             self.report.said.append(f"{COMPLETE} size {size:,}: it is the whole log")
+
+    def _retirements(self, ledger: KnownLedger) -> None:
+        """Hold the checkpoints that retirements name against the tree."""
+        sizes = {each.signed.checkpoint.size for each in ledger.retirements}
+        roots = {
+            size: root_at(self.given.path, ledger.size, size)
+            for size in sizes
+            if 0 < size <= ledger.size
+        }
+        tree = next(each for each in self.report.answers if each.name == "tree")
+        ledger.ask_retirements(tree, roots)

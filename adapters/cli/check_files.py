@@ -12,14 +12,13 @@ from ...domain.trust import TRUST_BYTES_MAX, Trust
 from ..checking.check import check_files
 from ..checking.report import Answer, FileReport, meaning, worst
 from ..findings import FIRST_LOOK, FORKED, INTACT, TAMPERED, TORN, TRUNCATED, UNVERIFIABLE
-from .findings import FINDINGS_SHOWN_MAX, said, show_place
+from .findings import FINDINGS_SHOWN_MAX, NOTE_CELLS, said, show_noted, show_place
 from .requests import read_file
 from .terminal import Part, Terminal, json_page, out
 
 T = TypeVar("T")
 
 _STYLES: Final = {"PASS": "good", "FAIL": "bad", "NOT CHECKED": "warn"}
-_NOTE_CELLS: Final = 29
 _HINTS: Final = {
     FIRST_LOOK: "name a key that did not come with it: --trust FILE, or --log-key VKEY",
     UNVERIFIABLE: "name the log's key, or give the ledger's bundle too: --log-key VKEY, --trust FILE",
@@ -109,26 +108,13 @@ def _show(page: Terminal, report: FileReport) -> None:
 def _show_answer(page: Terminal, answer: Answer) -> None:
     head: list[Part] = [f"  {answer.name:<12}  ", (f"{answer.status:<11}", _STYLES[answer.status])]
     if not answer.faults:
-        _noted(page, head, answer.note)
+        show_noted(page, head, answer.note)
         return
     shown = answer.faults[:FINDINGS_SHOWN_MAX]
     for fault in shown:
-        show_place(page, [*head, "  "], fault.place, indent=_NOTE_CELLS)
-        page.paragraph(said(fault.expected, fault.found), indent=_NOTE_CELLS)
-        head = [" " * (_NOTE_CELLS - 2)]
+        show_place(page, [*head, "  "], fault.place, indent=NOTE_CELLS)
+        page.paragraph(said(fault.expected, fault.found), indent=NOTE_CELLS)
+        head = [" " * (NOTE_CELLS - 2)]
     more = len(answer.faults) - len(shown) + answer.more
     if more:
-        page.line(" " * _NOTE_CELLS, f"and {more:,} more: --json lists them")
-
-
-def _noted(page: Terminal, head: list[Part], note: str) -> None:
-    """An answer's line, its note broken between words and standing in its own column."""
-    words, line = note.split(" "), ""
-    for word in words:
-        longer = f"{line} {word}".strip()
-        if line and _NOTE_CELLS + page.cells(longer) > page.width:
-            page.line(*head, "  ", line)
-            head, line = [" " * (_NOTE_CELLS - 2)], word
-        else:
-            line = longer
-    page.line(*head, *(["  ", line] if line else []))
+        page.line(" " * NOTE_CELLS, f"and {more:,} more: --json lists them")

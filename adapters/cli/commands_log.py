@@ -17,7 +17,8 @@ def seal(
         typer.Option(
             "--witness",
             metavar="URL",
-            help="Have the witness at URL cosign it; it is asked before anything is signed. Can be repeated.",
+            help="Have the witness at URL cosign it; it is asked before anything is signed. Its key has to "
+            "be in the policy, or enrolled as a witness's. Can be repeated.",
         ),
     ] = None,
     policy: Annotated[
@@ -25,7 +26,7 @@ def seal(
         typer.Option(
             "--policy",
             metavar="FILE",
-            help="Have each witness in the policy that has a URL cosign it, and check what it signs.",
+            help="Have each witness in the policy that has a URL cosign it, by the key named there.",
         ),
     ] = None,
     timestamp: Annotated[

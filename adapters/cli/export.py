@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from ...domain.checkpoint import SignedCheckpoint
 from ...domain.encoding import decimal
-from ...domain.errors import BadData, CannotCreate, Misuse
+from ...domain.errors import CannotCreate, Misuse
 from ...domain.events import Role
-from ...domain.note import NOTE_BYTES_MAX, NoteError
 from ...domain.streams import require_id, shorten
 from ..bundle.write import FindKey, Written, sealed_task, write_bundle
 from ..checking.known import shown
@@ -23,7 +21,7 @@ from ..handover.tiles import Mirrored, write_tiles
 from ..keys import KeyFolder
 from .passphrase import passphrase_from
 from .reading import at_ledger, read
-from .requests import read_file
+from .requests import read_checkpoint
 from .terminal import Terminal, json_page, out
 
 _WHAT: Final = "--bundle FILE, --attestation FILE or --tiles DIR"
@@ -103,7 +101,7 @@ def _finder(folder: KeyFolder, role: Role) -> FindKey:
 def _bundle(asked: Asked, task: str, url: str, size: int | None, find: FindKey) -> Written:
     target = Path(asked.bundle or "")
     refuse_existing(target)
-    since = None if asked.since is None else _checkpoint(asked.since)
+    since = None if asked.since is None else read_checkpoint(asked.since)
 
     def write(file: BinaryIO) -> Written:
         return read(
@@ -140,13 +138,6 @@ def _attestation(asked: Asked, task: str, url: str, size: int | None, find: Find
     )
     write_bytes_new(target, attested.envelope.raw)
     return attested
-
-
-def _checkpoint(file: str) -> SignedCheckpoint:
-    try:
-        return SignedCheckpoint.parse(read_file(file, "a checkpoint", NOTE_BYTES_MAX))
-    except NoteError as error:
-        raise BadData(f"{file}: {error.message}", hint="causebook checkpoint prints one") from None
 
 
 def _size(text: str) -> int:

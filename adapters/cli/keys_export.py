@@ -9,7 +9,8 @@ from ...domain.streams import LEDGER
 from ...domain.trust import Trust
 from ..key_files import public_pem
 from ..key_life import key_named
-from ..ledger_stream import LedgerStream, read_ledger
+from ..ledger_stream import LedgerStream, read_ledger, unreadable
+from ..reading import Source
 from .reading import read
 from .terminal import json_page, out
 
@@ -21,10 +22,10 @@ def export(which: str | None, url: str, *, vkey: bool, trust: bool, as_json: boo
             "--trust: expected no key and no --vkey beside it",
             hint="the trust file names root, the founding and the head of the stream ledger",
         )
-    ledger = read(url, lambda snapshot: read_ledger(snapshot.stream(LEDGER)))
     if trust:
-        out().bytes(trust_of(ledger).raw)
+        out().bytes(read(url, trust_of).raw)
         return 0
+    ledger = read(url, lambda snapshot: read_ledger(snapshot.stream(LEDGER)))
     keys = sorted(ledger.keyring.keys.values(), key=lambda key: key.enrolled)
     if which is not None:
         keys = [key_named(ledger.keyring, which)]
@@ -47,9 +48,17 @@ def export(which: str | None, url: str, *, vkey: bool, trust: bool, as_json: boo
     return 0
 
 
-def trust_of(ledger: LedgerStream) -> Trust:
-    """What an auditor keeps of a ledger."""
-    return Trust(ledger.origin, ledger.founding, ledger.root_key, *ledger.tip)
+def trust_of(source: Source) -> Trust:
+    """What an auditor keeps of a ledger. Raises what `read_ledger` raises.
+
+    The last record of the stream `ledger` is looked for from the beginning of the log on.
+    """
+    ledger = read_ledger(source.stream(LEDGER))
+    version, digest = ledger.tip
+    for index, (_, row) in enumerate(source.rows()):
+        if (row.stream, row.version) == (LEDGER, version):
+            return Trust(ledger.origin, ledger.founding, ledger.root_key, version, digest, index)
+    raise unreadable(f"{LEDGER} v{version}", "by name it is there, and row by row it is not")
 
 
 def _vkey(ledger: LedgerStream, key: EnrolledKey) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from ...domain.checkpoint import SignedCheckpoint
 from ...domain.encoding import decimal
 from ...domain.errors import BadData, CannotCreate, Misuse, NoInput
-from ...domain.note import NOTE_BYTES_MAX, NoteError
 from ...domain.proof import ConsistencyProof, InclusionProof
 from ...domain.record import digest
 from ...domain.streams import parse_stream, shorten
@@ -22,7 +21,7 @@ from ..handover.sealed_log import SealedLog, log_signer, sealed_log
 from ..store.port import Row
 from ..store.snapshot import Snapshot
 from .reading import read
-from .requests import read_file
+from .requests import read_checkpoint
 from .terminal import Terminal, out
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{8,64}")
@@ -115,13 +114,7 @@ def _proved(snapshot: Snapshot, event: _Event, size: int | None) -> tuple[Inclus
             f"{place}: not sealed yet: it stands at index {index}, past the checkpoint of size {log.size}",
             hint="causebook seal makes a checkpoint of all that is recorded",
         )
-    if log.view.record(index).record != row.record:
-        raise BadData(
-            f"{place}: expected the record that the tree has at index {index}, found another",
-            hint="causebook verify says all that is wrong",
-        )
-    path = log.view.inclusion(index)
-    return InclusionProof(index, path, log.checkpoint, row.record), row
+    return replace(log.proof(index, row), extra=row.record), row
 
 
 def _located(snapshot: Snapshot, event: _Event, log: SealedLog) -> tuple[int, Row]:
@@ -192,10 +185,7 @@ def _end(text: str) -> int | SignedCheckpoint:
     """A size, or a checkpoint in a file."""
     if text.isdecimal():
         return _size(text, "--consistency")
-    try:
-        return SignedCheckpoint.parse(read_file(text, "a checkpoint", NOTE_BYTES_MAX))
-    except NoteError as error:
-        raise BadData(f"{text}: {error.message}", hint="causebook checkpoint prints one") from None
+    return read_checkpoint(text)
 
 
 def _grown(

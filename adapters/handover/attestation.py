@@ -50,13 +50,12 @@ def attest(
             f"task {sealed.task}, attempt {event.attempt}, {event.phase}: its panel recorded no working tree",
             hint="an attestation is about what was judged; causebook judge --workspace records it",
         )
-    index = next(
-        number
+    index, row = next(
+        (number, row)
         for number, row in sealed.numbered
         if (row.stream, row.version) == (decided.record.stream, decided.record.version)
     )
-    raw = sealed.rows.stream(decided.record.stream)[decided.record.version - 1].record
-    proof = replace(sealed.proof(index), extra=raw)
+    proof = replace(sealed.proof(index, row), extra=row.record)
     payload = statement(ledger.origin, ledger.founding, sealed.task, decided, proof, subject)
     envelope = seal_envelope(payload, PAYLOAD_TYPE, exporter.keyid, exporter.sign)
     return Attested(envelope, event.attempt, event.phase, event.action, index, str(subject["name"]))

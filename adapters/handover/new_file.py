@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from ...domain.errors import CannotCreate
-from ..durable import sync_folder
+from .. import durable
 
 T = TypeVar("T")
 
@@ -30,14 +28,8 @@ def write_new(path: Path, write: Callable[[BinaryIO], T]) -> T:
     They are written under another name in the same folder first, and get their own once they are whole.
     """
     refuse_existing(path)
-    part = path.absolute().with_name(f".causebook-{secrets.token_hex(8)}.part")
     try:
-        with open(part, "xb") as file:
-            answer = write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(part, path)  # which, unlike a rename, fails where the name was taken meanwhile
-        sync_folder(part.parent)
+        return durable.write_new(path.absolute(), write, mode=0o666)
     except FileExistsError:
         raise CannotCreate(
             f"{path}: something was made by this name meanwhile", hint="name another place"
@@ -46,10 +38,6 @@ def write_new(path: Path, write: Callable[[BinaryIO], T]) -> T:
         raise CannotCreate(
             f"{path}: cannot be written: {error.strerror}", hint="name another place"
         ) from None
-    finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
-    return answer
 
 
 def write_bytes_new(path: Path, content: bytes) -> None:

@@ -15,7 +15,9 @@ from typing import Final, Protocol
 from ...domain.checkpoint import SignedCheckpoint
 from ...domain.errors import BadData
 from ...domain.note import NoteError, NoteKey, signer_among
+from ...domain.proof import InclusionProof
 from ...domain.streams import LEDGER
+from ...projections.tree import leaf_hash
 from ..ledger_stream import LedgerStream, read_ledger
 from ..signatures import verify
 from ..store.port import Row
@@ -55,6 +57,23 @@ class SealedLog:
         """The rows below the checkpoint, in order."""
         return (row for _, row in islice(self.source.rows(), self.size))
 
+    def require(self, index: int, row: Row) -> None:
+        """Raise `BadData` unless the row's record is the one that the tree has at `index`.
+
+        A row's place among the rows is its index only as long as no row before it was deleted or put in.
+        """
+        if self.view.leaf(index) != leaf_hash(row.record):
+            raise BadData(
+                f"{row.stream} v{row.version}: expected the record that the tree has at index {index}, "
+                "found another",
+                hint=_HINT,
+            )
+
+    def proof(self, index: int, row: Row) -> InclusionProof:
+        """That the row's record stands at `index` of the log. Raises `BadData` where it does not."""
+        self.require(index, row)
+        return InclusionProof(index, self.view.inclusion(index), self.checkpoint)
+
 
 def sealed_log(source: LedgerSource, size: int | None = None) -> SealedLog:
     """The ledger as of the checkpoint of that size, by default the newest.
@@ -62,7 +81,7 @@ def sealed_log(source: LedgerSource, size: int | None = None) -> SealedLog:
     Raises `NoInput` where there is none, `BadData` where something does not hold.
     """
     ledger = read_ledger(source.stream(LEDGER))
-    checkpoint = stored_checkpoint(source, size)
+    checkpoint = stored_checkpoint(source, size, ledger.keyring.witness_keys())
     signer = log_signer(ledger, checkpoint)
     view = TreeView(source, checkpoint)
     view.root()

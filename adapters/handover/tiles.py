@@ -10,12 +10,15 @@ An export into a folder that holds an earlier export of the same log goes on fro
 out of the checkpoint that is there. A file of the log is never written over: one that is there has the bytes
 that would be written, or is an error. A partial tile stays beside the wider one that follows it, since an
 older checkpoint calls for it. The checkpoint comes last, so that whoever reads meanwhile finds all that it
-counts.
+counts. Nothing is written before all of the records are known to lead to its root. Names in the folder that
+begin with a dot are nobody's: one may be what an export left that was killed.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +32,7 @@ from ...domain.proof import ProofError
 from ...projections import tree
 from ...projections.tree import HASH_BYTES, TILE_WIDTH, Frontier, leaf_hash
 from ..durable import replace_durably
+from ..files import without_waiting
 from .new_file import write_bytes_new
 from .sealed_log import SealedLog
 
@@ -100,21 +104,13 @@ def write_tiles(log: SealedLog, folder: Path) -> Mirrored:
     """
     before = _before(log, folder)
     old_size = 0 if before is None else before.checkpoint.size
-    tiles: dict[tuple[int, int], bytes] = {}
-    files = done = 0
-    records: list[bytes] = []
-    # From the first record on, so that the root is that of what was written and not of what tiles say.
-    for row in log.rows():
-        records.append(row.record)
-        if len(records) == TILE_WIDTH or done + len(records) == log.size:
-            leaves = [leaf_hash(record) for record in records]
-            tiles.update(tree.grow(lambda *at: tiles.get(at, b""), done, leaves))
-            number = done // TILE_WIDTH
-            done += len(records)
-            path = tile_path(None, number, len(records))
-            files += _write(folder / path, packed_entries(records))
-            records = []
-    _require_root(log, tiles, done)
+    tiles = _tiles(log)
+    files = 0
+    for number, records in enumerate(_parted(log)):
+        if b"".join(map(leaf_hash, records)) != tiles[0, number]:
+            raise _others(log)
+        path = tile_path(None, number, len(records))
+        files += _write(folder / path, packed_entries(records))
     for level, number, width in widths(log.size):
         content = tiles[level, number]
         if len(content) != width * HASH_BYTES:
@@ -127,23 +123,52 @@ def write_tiles(log: SealedLog, folder: Path) -> Mirrored:
     return Mirrored(log.ledger.origin, log.size, old_size, files + 1)
 
 
-def _require_root(log: SealedLog, tiles: dict[tuple[int, int], bytes], done: int) -> None:
+def _parted(log: SealedLog) -> Iterator[list[bytes]]:
+    """The records of each entry bundle, in order. Raises `BadData` where one is too long to be a record."""
+    records: list[bytes] = []
+    for row in log.rows():
+        if len(row.record) > RECORD_BYTES_MAX:
+            raise _others(log)
+        records.append(row.record)
+        if len(records) == TILE_WIDTH:
+            yield records
+            records = []
+    if records:
+        yield records
+
+
+def _tiles(log: SealedLog) -> dict[tuple[int, int], bytes]:
+    """The hashes of every tile, by level and number, made from the records and not from what tiles say.
+
+    Memory: 32 bytes a record. Raises `BadData` where the records do not lead to the checkpoint's root.
+    """
+    tiles: dict[tuple[int, int], bytes] = {}
+    done = 0
+    for records in _parted(log):
+        leaves = [leaf_hash(record) for record in records]
+        tiles.update(tree.grow(lambda *at: tiles.get(at, b""), done, leaves))
+        done += len(records)
     try:
         root = tree.root(lambda *at: tiles.get(at, b""), log.size)
     except ProofError:
         root = b""
     if done != log.size or root != log.view.root():
-        raise BadData(
-            f"{log.source.location}: expected records that lead to the root of its checkpoint, found others",
-            hint="causebook verify says all that is wrong; no checkpoint was written",
-        )
+        raise _others(log)
+    return tiles
+
+
+def _others(log: SealedLog) -> BadData:
+    return BadData(
+        f"{log.source.location}: expected records that lead to the root of its checkpoint, found others",
+        hint="causebook verify says all that is wrong; no checkpoint was written",
+    )
 
 
 def _before(log: SealedLog, folder: Path) -> SignedCheckpoint | None:
     """The checkpoint of an earlier export that the log grew out of; None where the folder is new or empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        names = {each.name for each in folder.iterdir()}
+        names = {each.name for each in folder.iterdir() if not each.name.startswith(".")}
     except OSError as error:
         raise _cannot(folder, error) from None
     if names <= {"tile"}:  # new, or an export that was cut short before its checkpoint
@@ -175,7 +200,7 @@ def _write(path: Path, content: bytes) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(path):
-            if not path.is_symlink() and path.read_bytes() == content:
+            if _begins(path, len(content), os.O_NOFOLLOW) == content:
                 return 0
             raise CannotCreate(
                 f"{path}: expected the bytes of this log, found others",
@@ -185,6 +210,24 @@ def _write(path: Path, content: bytes) -> int:
         raise _cannot(path, error) from None
     write_bytes_new(path, content)
     return 1
+
+
+def _begins(path: Path, bytes_max: int, flags: int = 0) -> bytes | None:
+    """The first bytes of a file, one more than `bytes_max` at most; None where it is no regular file.
+
+    Never waits for a pipe, and reads no device. Raises `OSError`.
+    """
+    try:
+        descriptor = without_waiting(str(path), os.O_RDONLY | os.O_CLOEXEC | flags)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, where none is followed; a socket
+            return None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return None
+    with open(descriptor, "rb") as file:
+        return file.read(bytes_max + 1)
 
 
 def _cannot(path: Path, error: OSError) -> CannotCreate:
@@ -250,6 +293,20 @@ def check_upper_tiles(folder: Path, size: int) -> bytes:
     return edge.root()
 
 
+def root_at(folder: Path, log_size: int, size: int) -> bytes:
+    """The root that the log of an export had at `size` records, by tiles that were checked before.
+
+    Raises `ProofError` for a size below 1, and as `read_log` does.
+    """
+
+    def tile(level: int, number: int) -> bytes:
+        there = (log_size >> 8 * level) - number * TILE_WIDTH
+        path = tile_path(level, number, min(TILE_WIDTH, there))
+        return _read(folder, path, TILE_WIDTH * HASH_BYTES)
+
+    return tree.root(tile, size)
+
+
 def _root_over(hashes: bytes) -> bytes:
     """The tree over the hashes of a tile; nothing where it has none."""
     edge = Frontier()
@@ -258,17 +315,27 @@ def _root_over(hashes: bytes) -> bytes:
     return edge.root() if edge.size else b""
 
 
+def _parts(folder: Path, name: str) -> Iterator[Path]:
+    """Each folder on the way to a file of an export, and the file."""
+    path = folder
+    for part in name.split("/"):
+        path = path / part
+        yield path
+
+
 def _read(folder: Path, name: str, bytes_max: int) -> bytes:
     path = folder / name
     try:
-        with open(
-            path, "rb", opener=lambda each, flags: os.open(each, flags | os.O_NONBLOCK)
-        ) as file:
-            content = file.read(bytes_max + 1)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        raise NoInput(f"{path}: expected a file of the log, found none") from None
+        link = next((p for p in _parts(folder, name) if p.is_symlink()), None)
+        if link is not None:  # a few of them can make a folder of endless paths
+            raise BadData(f"{link}: expected a file or a folder of the log, found a link")
+        content = _begins(path, bytes_max)
+    except (FileNotFoundError, NotADirectoryError):
+        content = None
     except OSError as error:
         raise IOFailure(f"{path}: {error.strerror}") from None
+    if content is None:
+        raise NoInput(f"{path}: expected a file of the log, found none")
     if len(content) > bytes_max:
         raise BadData(f"{path}: expected at most {bytes_max} bytes, found more")
     return content

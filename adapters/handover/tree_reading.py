@@ -10,7 +10,7 @@ A leaf's index is the ordinal of its record in the order of commit, from 0; a ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -18,15 +18,14 @@ from typing import Final, Protocol
 
 from ...domain.checkpoint import SignedCheckpoint
 from ...domain.errors import BadData, NoInput
-from ...domain.note import NoteError
+from ...domain.note import NoteError, NoteKey
 from ...domain.proof import ProofError
 from ...projections import tree
 from ...projections.tree import HASH_BYTES, TILE_WIDTH, leaf_hash
 from ..sealing.cosigned import with_cosignatures
-from ..store.port import CheckpointRow, Row, TileRow
+from ..store.port import ROW_ID_BYTES, CheckpointRow, Row, TileRow
 
 _HINT: Final = "causebook verify says all that is wrong"
-_ROW_ID_BYTES: Final = 8
 _ROWS_AT_ONCE: Final = 16_384
 
 
@@ -51,18 +50,20 @@ class TreeSource(Protocol):
         ...
 
 
-def stored_checkpoint(source: TreeSource, size: int | None = None) -> SignedCheckpoint:
+def stored_checkpoint(
+    source: TreeSource, size: int | None = None, first: Sequence[NoteKey] = ()
+) -> SignedCheckpoint:
     """The checkpoint of that size, else the newest, with the cosignatures kept beside it.
 
-    Whether a signature holds is not asked here. Raises `NoInput` where there is none, `BadData` where what
-    is stored is none.
+    A note takes so many and no more: those of the keys `first` come before others. Whether a signature holds
+    is not asked here. Raises `NoInput` where there is none, `BadData` where what is stored is none.
     """
     row = source.checkpoint(size)
     if row is None:
         which = "checkpoint" if size is None else f"checkpoint of size {size}"
         raise NoInput(f"{source.location}: no {which} is kept", hint="causebook seal makes one")
     try:
-        found = with_cosignatures(row.note, row.cosignatures)
+        found = with_cosignatures(row.note, row.cosignatures, first)
     except NoteError as error:
         raise BadData(f"{source.location}: {error.message}", hint=_HINT) from None
     if found.checkpoint.size != row.size:
@@ -137,17 +138,6 @@ class TreeView:
         self._tile(0, number)
         return _row_id(self._row_ids[number], place)
 
-    def index_of(self, row_id: int) -> int | None:
-        """The index of the record in that row; None where it is not below the checkpoint."""
-        low, high = 0, self.size
-        while low < high:
-            middle = (low + high) // 2
-            if self.row_id(middle) < row_id:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < self.size and self.row_id(low) == row_id else None
-
     def record(self, index: int) -> Row:
         """The row whose record stands at `index`: its bytes are those of the leaf."""
         wanted = self.row_id(index)
@@ -178,7 +168,7 @@ class TreeView:
             if stored is not None and _reaches(stored, width):
                 self._tiles[level, number] = stored.hashes[: width * HASH_BYTES]
                 if level == 0:
-                    self._row_ids[number] = stored.row_ids[: width * _ROW_ID_BYTES]
+                    self._row_ids[number] = stored.row_ids[: width * ROW_ID_BYTES]
                 return self._tiles[level, number]
             self._hash_rows()
         return self._tiles.get((level, number), b"")
@@ -202,10 +192,10 @@ class TreeView:
             leaves = [leaf_hash(row.record) for _, row in some]
             self._tiles.update(tree.grow(lambda *at: self._tiles.get(at, b""), done, leaves))
             row_ids += b"".join(
-                number.to_bytes(_ROW_ID_BYTES, "big", signed=True) for number, _ in some
+                number.to_bytes(ROW_ID_BYTES, "big", signed=True) for number, _ in some
             )
             done += len(some)
-        step = TILE_WIDTH * _ROW_ID_BYTES
+        step = TILE_WIDTH * ROW_ID_BYTES
         for at in range(0, len(row_ids), step):
             self._row_ids[at // step] = bytes(row_ids[at : at + step])
 
@@ -232,11 +222,11 @@ def _require(holds: bool, expected: str, found: int) -> None:
 
 
 def _row_id(packed: bytes, place: int) -> int:
-    at = place * _ROW_ID_BYTES
-    return int.from_bytes(packed[at : at + _ROW_ID_BYTES], "big", signed=True)
+    at = place * ROW_ID_BYTES
+    return int.from_bytes(packed[at : at + ROW_ID_BYTES], "big", signed=True)
 
 
 def _reaches(stored: TileRow, width: int) -> bool:
     """Whether a stored tile holds as many hashes, and row ids, as the checkpoint's size calls for."""
-    ids = len(stored.row_ids) >= width * _ROW_ID_BYTES
+    ids = len(stored.row_ids) >= width * ROW_ID_BYTES
     return len(stored.hashes) >= width * HASH_BYTES and (stored.level > 0 or ids)

@@ -72,10 +72,11 @@ def bundle(
 
 def trust_of(forge: Forge, version: int | None = None) -> Trust:
     """The trust file of a ledger, as it stood when `ledger` had `version` records, by default now."""
-    records = [row.record for row in forge.rows if row.stream == "ledger"]
-    version = len(records) if version is None else version
-    founding, last = digest(records[0]), digest(records[version - 1])
-    return Trust(forge.origin, founding, forge.keys["root"].text, version, last)
+    indices = [index for index, row in enumerate(forge.rows) if row.stream == "ledger"]
+    version = len(indices) if version is None else version
+    index = indices[version - 1]
+    founding, last = digest(forge.rows[0].record), digest(forge.rows[index].record)
+    return Trust(forge.origin, founding, forge.keys["root"].text, version, last, index)
 
 
 def log_key_of(forge: Forge) -> NoteKey:

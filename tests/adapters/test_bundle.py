@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import struct
 import subprocess
 import sys
 import zipfile
+import zlib
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,19 +21,25 @@ from hypothesis import strategies as st
 
 from causebook.adapters.bundle.archive import (
     ENTRIES_MAX,
+    ENTRY_BYTES_MAX,
     MANIFEST,
     Archive,
     BundleError,
+    Entry,
     order,
     write_archive,
 )
-from causebook.adapters.bundle.manifest import Manifest
-from causebook.adapters.bundle.write import write_bundle
-from causebook.adapters.findings import FIRST_LOOK, INTACT, TAMPERED, UNVERIFIABLE
+from causebook.adapters.bundle.manifest import FileFacts, Manifest
+from causebook.adapters.bundle.write import sealed_task, write_bundle
+from causebook.adapters.findings import FIRST_LOOK, FORKED, INTACT, TAMPERED, UNVERIFIABLE
+from causebook.adapters.handover.attestation import attest
+from causebook.adapters.handover.new_file import write_new
 from causebook.domain.checkpoint import SignedCheckpoint, cosign
 from causebook.domain.errors import BadData, CannotCreate, NoInput
-from causebook.domain.note import COSIGNATURE, NoteKey
+from causebook.domain.limits import RECORD_BYTES_MAX
+from causebook.domain.note import COSIGNATURE, NOTE_BYTES_MAX, NoteKey, NoteSignature
 from causebook.domain.policy import Policy
+from causebook.domain.proof import HASHES_MAX, InclusionProof
 from causebook.domain.record import digest, parse
 from tests.adapters.bundles import (
     bundle,
@@ -172,6 +180,27 @@ def test_records_that_do_not_hold_are_not_exported(forge: Forge, tmp_path: Path)
         bundle(forge, tmp_path / "T.zip")
 
 
+def test_a_store_that_lost_another_tasks_row_hands_out_nothing_past_it(
+    forge: Forge, tmp_path: Path
+) -> None:
+    """The rows after it have moved up by one, and the tiles have not: no such proof would hold."""
+    source = forge.source()
+    del source.stored[forge.at("task/T-1", 1)]
+    asked: list[str] = []
+
+    def find(keyid: str) -> None:
+        asked.append(keyid)
+
+    path = tmp_path / "T-2.zip"
+    with pytest.raises(BadData, match="expected the record that the tree has at index") as error:
+        write_new(path, lambda file: write_bundle(source, "T-2", file, find_log_key=find))
+    assert error.value.hint == "causebook verify says all that is wrong"
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(BadData, match="expected the record that the tree has at index"):
+        attest(sealed_task(source, "T-2"), find)
+    assert asked == []  # nobody's key was to sign what such a store says
+
+
 def test_it_proves_that_the_log_grew_out_of_an_older_checkpoint(
     tmp_path: Path,
 ) -> None:
@@ -307,6 +336,24 @@ def test_a_key_that_was_rotated_states_and_another_signed(forge: Forge, tmp_path
     assert checked(path, trust=trust_of(forge))[0].code == INTACT
 
 
+def test_a_bundle_from_before_a_rotation_holds_by_either_of_the_keys(
+    forge: Forge, tmp_path: Path
+) -> None:
+    """Whoever has the old key and the new one gives both, and is not told of a fork that is none."""
+    old = log_key_of(forge)
+    path = tmp_path / "T.zip"
+    bundle(forge, path)
+    forge.enrol("log", Key("newer"))
+    forge.seal()
+    new = log_key_of(forge)
+    for keys in ([old, new], [new, old]):
+        (report,) = checked(path, log_keys=keys)
+        assert (report.code, faults([report])) == (INTACT, [])
+    stranger = NoteKey(old.name, Key("stranger").public)
+    (report,) = checked(path, log_keys=[new, stranger])
+    assert ("founding", FORKED) in faults([report])
+
+
 def test_records_past_the_trust_in_their_key_are_unverifiable_by_their_true_index(
     tmp_path: Path,
 ) -> None:
@@ -388,6 +435,58 @@ def archived(files: dict[str, bytes]) -> bytes:
     file = io.BytesIO()
     write_archive(file, ((name, files[name]) for name in sorted(files, key=order)))
     return file.getvalue()
+
+
+def hollow(path: Path, kind: str, count: int) -> None:
+    """A zip of so many files of 64 MiB, none of which takes room on the disk, and whose bytes do not hold."""
+    entries: list[Entry] = []
+    facts = FileFacts(ENTRY_BYTES_MAX, "0" * 64)
+    names = sorted((f"records/{number}.{kind}" for number in range(count)), key=order)
+    said = Manifest("o", "0" * 64, "T", 1, bytes(32), False, dict.fromkeys(names, facts)).raw
+    with path.open("wb") as file:
+        for name in names:
+            entries.append(Entry(name, ENTRY_BYTES_MAX, 1, file.tell()))
+            file.write(entries[-1].local)
+            file.seek(ENTRY_BYTES_MAX, os.SEEK_CUR)
+        entries.append(Entry(MANIFEST, len(said), zlib.crc32(said), file.tell()))
+        file.write(entries[-1].local + said)
+        begin = file.tell()
+        lines = b"".join(each.central for each in entries)
+        end = (b"PK\x05\x06", 0, 0, len(entries), len(entries), len(lines), begin, 0)
+        file.write(lines + struct.pack("<4sHHHHIIH", *end))
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "said"),
+    [
+        ("record", 9, "records: expected at most 536,870,912 bytes, found more"),
+        ("record", 8, "the checksum"),  # the limit itself is no fault
+        ("tlog-proof", 17, "the checksum"),  # proofs are read one by one
+    ],
+)
+def test_reader_and_writer_count_the_same_bytes(
+    tmp_path: Path, kind: str, count: int, said: str
+) -> None:
+    """Whatever a writer makes its reader takes: only records count, and both have one limit for them."""
+    path = tmp_path / "hollow.zip"
+    hollow(path, kind, count)
+    (report,) = checked(path)
+    (fault,) = report.answers[0].faults
+    assert said in fault.found
+
+
+def test_a_proof_of_the_longest_record_to_the_longest_checkpoint_is_read(forge: Forge) -> None:
+    said = SignedCheckpoint.parse(forge.sealed[-1].note)
+    room = NOTE_BYTES_MAX - len(said.note.raw) - len("—  \n".encode())
+    letters = room % 4 or 4  # and the rest in base64, four for three bytes, the key id's among them
+    long = NoteSignature("w" * letters, bytes(4), bytes((room - letters) // 4 * 3 - 4))
+    checkpoint = SignedCheckpoint.parse(
+        replace(said.note, signatures=(*said.note.signatures, long)).raw
+    )
+    assert len(checkpoint.note.raw) == NOTE_BYTES_MAX
+    path = tuple([bytes(32)] * HASHES_MAX)
+    proof = InclusionProof(2**53 - 1, path, checkpoint, b"x" * RECORD_BYTES_MAX)
+    assert InclusionProof.parse(proof.raw) == proof
 
 
 def opened(raw: bytes, path: Path) -> dict[str, bytes]:

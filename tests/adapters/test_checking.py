@@ -6,6 +6,7 @@ import shutil
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -25,18 +26,23 @@ from causebook.adapters.handover.sealed_log import sealed_log
 from causebook.adapters.handover.tiles import write_tiles
 from causebook.adapters.split_view import find
 from causebook.domain.checkpoint import SignedCheckpoint
-from causebook.domain.dsse import Envelope, EnvelopeSignature, parse_envelope
+from causebook.domain.dsse import Envelope, EnvelopeSignature, parse_envelope, seal_envelope
 from causebook.domain.errors import BadData, CausebookError, Misuse, NoInput
-from causebook.domain.heads import Heads
-from causebook.domain.note import NoteKey
+from causebook.domain.events import PanelDecided, WorkspaceFacts
+from causebook.domain.heads import Heads, StreamHead
+from causebook.domain.note import NoteKey, sign_note
 from causebook.domain.proof import ConsistencyProof, InclusionProof
 from causebook.domain.record import PAYLOAD_TYPE, parse
+from causebook.projections.attestation import PAYLOAD_TYPE as ATTESTATION_TYPE
+from causebook.projections.attestation import statement, subject_of
+from causebook.projections.facts import Entry, read_stream
 from tests.adapters.bundles import (
     bundle,
     checked,
     faults,
     judged,
     log_key_of,
+    repacked,
     sealed_ledger,
     status,
     trust_of,
@@ -217,6 +223,40 @@ def test_a_split_view_convicts_whoever_holds_the_key(desk: Desk) -> None:
     assert ("file", TAMPERED) in faults([report])
 
 
+def test_a_split_view_of_a_key_that_was_not_the_only_signer(desk: Desk) -> None:
+    """Around a rotation the older checkpoint has both keys' signatures, the newer one that of the second."""
+    newer = Key("newer")
+    second = NoteKey(desk.key.name, newer.public)
+    forge = desk.forge
+    forge.enrol("log", newer)
+    forge.seal()
+    size = len(forge.rows)
+    both = SignedCheckpoint.parse(forge.note(size, newer).encode())
+    first = sign_note(both.note.text, desk.key, Key(f"forge/log/{LOG_ENROLLED_AT}").sign)
+    both = replace(
+        both, note=replace(both.note, signatures=(*first.signatures, *both.note.signatures))
+    )
+    fork = sealed_ledger("T-7")
+    judged(fork, "T-8", "T-9")
+    other = SignedCheckpoint.parse(fork.note(size, newer).encode())
+    view = find(both, other, None)
+    assert view is not None
+    path = desk.put("split.json", view.raw)
+    for keys in ([desk.key, second], [second, desk.key]):
+        (report,) = checked(path, log_keys=keys)
+        assert (report.code, faults([report])) == (FORKED, [("split view", FORKED)])
+        assert report.anchored
+        assert report.said[0].startswith(f"{second.name}+{second.keyid.hex()} signed size")
+    # The keys of a ledger at hand do as well.
+    whole = desk.folder / "whole.zip"
+    bundle(forge, whole)
+    report, _ = checked(path, whole, trust=trust_of(forge))
+    assert faults([report]) == [("split view", FORKED)]
+    # By the first key alone it convicts nobody, and that is no tampering.
+    (report,) = checked(path, log_keys=[desk.key])
+    assert faults([report]) == [("split view", UNVERIFIABLE)]
+
+
 def test_heads_alone_and_a_later_record_with_its_proof_convict(desk: Desk) -> None:
     """The statement of T-1's heads is of the whole log; a second attempt it does not name is in there."""
     forge = desk.forge
@@ -253,6 +293,90 @@ def test_a_strangers_bundle_convicts_nobody(desk: Desk) -> None:
     convicted = [each for each in reports for s in each.said if s.startswith("convicted")]
     assert convicted == []
     assert ("founding", FORKED) in faults(reports)
+
+
+# ── attestations ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Attested:
+    """A ledger with an exporter, whose key signs statements that name whatever subject it likes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.forge = folder, Forge().found()
+        self.forge.enrol("log")
+        self.exporter = self.forge.enrol("exporter")
+        judged(self.forge, "T-1")
+        self.forge.seal()
+        self.bundle = folder / "T-1.zip"
+        bundle(self.forge, self.bundle)
+
+    def statement(self, commit: str) -> Path:
+        """The attestation of T-1's decision, said to be about that commit; none was recorded of it."""
+        forge, log = self.forge, sealed_log(self.forge.source())
+        row = forge.rows[forge.at("task/T-1", forge.last("task/T-1", "PanelDecided"))]
+        rows = [each.record for each in forge.rows if each.stream == "task/T-1"]
+        entry = next(e for e in read_stream("task/T-1", rows) if isinstance(e.event, PanelDecided))
+        index = forge.rows.index(row)
+        proof = InclusionProof(index, log.view.inclusion(index), log.checkpoint, row.record)
+        subject = subject_of("T-1", WorkspaceFacts(commit=commit, tree=None, dirty=False))
+        assert subject is not None
+        decided = cast("Entry[PanelDecided]", entry)
+        payload = statement(forge.origin, log.ledger.founding, "T-1", decided, proof, subject)
+        signer = self.exporter
+        path = self.folder / "T-1.json"
+        path.write_bytes(seal_envelope(payload, ATTESTATION_TYPE, signer.keyid, signer.sign).raw)
+        return path
+
+
+def test_a_subject_is_the_exporters_word_until_the_panel_is_at_hand(tmp_path: Path) -> None:
+    attested = Attested(tmp_path)
+    path, against = attested.statement("c" * 40), {"trust": trust_of(attested.forge)}
+    # Another task's bundle brings the exporter's key, and not the panel.
+    judged(attested.forge, "T-2")
+    attested.forge.seal()
+    other = tmp_path / "T-2.zip"
+    bundle(attested.forge, other, "T-2")
+    report, _ = checked(path, other, **against)
+    assert (report.code, status(report, "subject")) == (INTACT, "NOT CHECKED")
+    told = f"T-1: the commit judged, gitCommit:{'c' * 40}"
+    assert f"says the exporter's key: it is about {told}" in report.said
+    # With the panel it is held against what that recorded: here, no working tree.
+    report, _ = checked(path, attested.bundle, **against)
+    assert faults([report]) == [("subject", TAMPERED)]
+    assert not any("it is about" in sentence for sentence in report.said)
+
+
+def test_an_attested_decision_convicts_a_statement_that_leaves_it_out(tmp_path: Path) -> None:
+    """It carries a record and its place, as any proof does, and is held against all others likewise."""
+    attested = Attested(tmp_path)
+    forge = attested.forge
+    path = attested.statement("c" * 40)
+    said = Heads.parse(parse_envelope(unpacked(attested.bundle)[0]["heads.json"]).payload)
+    cut = forge.last("task/T-1", "PanelDecided") - 1
+    before = StreamHead(cut, parse(forge.rows[forge.at("task/T-1", cut)].record).digest)
+    log = forge.keys["log"]
+    lie = tmp_path / "lie.json"
+    false = replace(said, heads={**said.heads, "task/T-1": before})
+    lie.write_bytes(false.sealed(log.keyid, log.sign).raw)
+    *_, together = checked(path, lie, log_keys=[log_key_of(forge)])
+    assert faults([together]) == [("heads", FORKED)]
+
+
+def test_a_bundle_with_an_altered_record_convicts_nobody(desk: Desk) -> None:
+    """Its sender altered it: that it was ever in the log is not shown, whatever signed the checkpoint."""
+
+    def alter(files: dict[str, bytes]) -> None:
+        name = max(
+            (n for n, raw in files.items() if n.endswith(".record") and b'"task/T-1"' in raw),
+            key=lambda n: parse(files[n]).version,
+        )
+        files[name] = files[name].replace(b'"at":"2026', b'"at":"2027', 1)
+
+    altered = repacked(desk.bundle, alter)
+    reports = checked(altered, desk.heads, desk.proof, log_keys=[desk.key])
+    assert ("tree", TAMPERED) in faults([reports[0]])
+    assert len(reports) == 3
+    assert not any(s.startswith("convicted") for each in reports for s in each.said)
 
 
 # ── tiles ────────────────────────────────────────────────────────────────────────────────────────────
@@ -328,5 +452,8 @@ def test_any_change_of_a_proof_is_found(tmp_path: Path, data: st.DataObject) -> 
 
 
 FORGE: Forge = sealed_ledger("T-1")
+LOG_ENROLLED_AT = next(
+    n for n, row in enumerate(FORGE.rows) if row.type == "KeyEnrolled" and b'"log"' in row.record
+)
 LOG = sealed_log(FORGE.source())
 PROOF = InclusionProof(9, LOG.view.inclusion(9), LOG.checkpoint, FORGE.rows[9].record).raw

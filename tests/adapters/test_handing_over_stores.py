@@ -61,7 +61,6 @@ def test_each_record_is_proved_out_of_the_stored_tiles(home: Home, snapshot: Sna
         path = log.view.inclusion(index)
         verify_inclusion(index, log.size, leaf_hash(record), path, root)
         assert log.view.record(index).record == record
-        assert log.view.index_of(log.view.row_id(index)) == index
 
 
 def test_a_store_whose_tiles_are_gone_gives_the_same_proofs(home: Home) -> None:
@@ -71,6 +70,24 @@ def test_a_store_whose_tiles_are_gone_gives_the_same_proofs(home: Home) -> None:
         store.drop_tree()
     with open_snapshot(home.url) as snapshot:
         assert [sealed_log(snapshot).view.inclusion(index) for index in (0, 5)] == stored
+
+
+def test_a_store_that_lost_another_tasks_row_hands_out_nothing_past_it(
+    home: Home, tmp_path: Path
+) -> None:
+    at = next(n for n, row in enumerate(home.rows()) if row.stream == "task/T-2")
+    with Intruder(home.url) as intruder:
+        intruder.delete("task/T-1", 1)
+    path = tmp_path / "x.zip"
+    with open_snapshot(home.url) as snapshot:
+        with pytest.raises(BadData, match="expected the record that the tree has at index"):
+            write_new(path, lambda file: write_bundle(snapshot, "T-2", file))
+        log = sealed_log(snapshot)
+        row = next(row for _, row in snapshot.rows() if row.stream == "task/T-2")
+        with pytest.raises(BadData, match="expected the record that the tree has at index"):
+            log.proof(at - 1, row)  # where it stands among the rows, now
+        assert log.proof(at, row).path == log.view.inclusion(at)
+    assert not path.exists()
 
 
 def test_a_record_that_was_changed_in_the_store_is_handed_to_nobody(

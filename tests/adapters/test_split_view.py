@@ -6,6 +6,7 @@ import pytest
 
 from causebook.adapters import split_view
 from causebook.adapters.signatures import verifier
+from causebook.domain.checkpoint import SignedCheckpoint
 from causebook.domain.note import Note, NoteError, NoteSignature
 from causebook.domain.proof import ProofError, SplitView
 
@@ -77,6 +78,23 @@ def test_nobody_is_convicted_by_a_key_that_is_not_trusted() -> None:
     for keys in ([], [log_key("other.example/log")]):
         with pytest.raises(ProofError, match="one trusted log key under both"):
             split_view.check(view, keys, verifier())
+
+
+def test_a_key_of_another_name_under_both_hides_no_signer() -> None:
+    """A stranger's key, trusted as well and named first, signed both too; the log's key is convicted."""
+    stranger = log_key("other.example/log")
+    private = SmallLog("other.example/log")._private
+
+    def signed_twice(signed: SignedCheckpoint) -> SignedCheckpoint:
+        text = signed.note.text
+        second = NoteSignature(stranger.name, stranger.keyid, private.sign(text.encode()))
+        return SignedCheckpoint(signed.checkpoint, Note(text, (second, *signed.note.signatures)))
+
+    older, newer = signed_twice(LOG.checkpoint(9)), signed_twice(FORK.checkpoint(9))
+    view = SplitView(older, newer, ())
+    assert split_view.check(view, [stranger, LOG.key], verifier()) == LOG.key
+    with pytest.raises(ProofError, match="one trusted log key under both"):
+        split_view.check(view, [stranger], verifier())
 
 
 def test_two_keys_of_one_log_convict_neither() -> None:

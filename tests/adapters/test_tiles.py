@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -167,3 +169,92 @@ def test_what_is_wrong_with_an_export_is_named(forge: Forge, tmp_path: Path) -> 
         check_upper_tiles(folder, size)
     with pytest.raises(NoInput):
         check_upper_tiles(folder, 2**53 - 1)  # whatever a checkpoint says
+
+
+# ── what was there before, and what must not be written ──────────────────────────────────────────────
+
+
+def files_in(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if not path.is_dir()]
+
+
+def test_what_a_killed_export_left_is_passed_over(forge: Forge, tmp_path: Path) -> None:
+    """Its checkpoint was not in place yet: what stands beside is one under a name that begins with a dot."""
+    folder = tmp_path / "log"
+    exported(forge, folder)
+    (folder / "checkpoint").rename(folder / ".checkpoint.0123456789abcdef")
+    assert exported(forge, folder) == (0, 1)
+    assert exported(forge, folder) == (len(forge.rows), 1)
+    for path in list(files_in(folder)):
+        if not path.name.startswith("."):
+            path.unlink()
+    assert exported(forge, folder)[0] == 0
+
+
+def test_records_that_do_not_lead_to_the_root_are_written_nowhere(
+    forge: Forge, tmp_path: Path
+) -> None:
+    """The tiles in the store do, so that the checkpoint holds; the last record is another."""
+    source = forge.source()
+    source.stored[-1] = source.stored[-1]._replace(record=forge.rows[-2].record)
+    log = sealed_log(source)
+    with pytest.raises(BadData, match="expected records that lead to the root"):
+        write_tiles(log, tmp_path / "log")
+    assert files_in(tmp_path) == []
+
+
+def test_what_is_too_long_for_a_record_is_no_entry(forge: Forge, tmp_path: Path) -> None:
+    """Its length would not fit in two bytes, though a checkpoint counts it and a key signed that."""
+    forge.rows[-1] = forge.rows[-1]._replace(record=b"x" * 70_000)
+    forge.seal()
+    with pytest.raises(BadData, match="expected records"):
+        exported(forge, tmp_path / "log")
+    assert files_in(tmp_path) == []
+
+
+def fifo(path: Path, content: bytes) -> None:
+    os.mkfifo(path)
+
+
+def folder(path: Path, content: bytes) -> None:
+    path.mkdir()
+
+
+def link(path: Path, content: bytes) -> None:
+    """To the very bytes that would be written."""
+    target = path.with_name("elsewhere")
+    target.write_bytes(content)
+    path.symlink_to(target)
+
+
+def endless(path: Path, content: bytes) -> None:
+    """Far more than any memory holds, and nothing on the disk."""
+    with path.open("wb") as file:
+        file.truncate(2**42)
+
+
+@pytest.mark.parametrize("put", [fifo, folder, link, endless])
+def test_what_stands_in_the_place_of_a_tile_is_not_waited_for_or_read_whole(
+    forge: Forge, tmp_path: Path, put: Callable[[Path, bytes], None]
+) -> None:
+    exported(forge, tmp_path / "log")
+    (path,) = (tmp_path / "log" / "tile" / "entries").rglob("000.p/*")
+    content = path.read_bytes()
+    path.unlink()
+    put(path, content)
+    with pytest.raises(CannotCreate, match="expected the bytes of this log, found others"):
+        exported(forge, tmp_path / "log")
+
+
+def test_a_pipe_in_the_place_of_a_file_is_no_file_of_the_log(forge: Forge, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    exported(forge, folder)
+    (path,) = (folder / "tile" / "entries").rglob("000.p/*")
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(NoInput, match="expected a file of the log, found none"):
+        list(read_log(folder, len(forge.rows)))
+    (folder / "checkpoint").unlink()
+    os.mkfifo(folder / "checkpoint")
+    with pytest.raises(CannotCreate, match="an earlier export, found something else"):
+        exported(forge, folder)

@@ -57,7 +57,6 @@ def test_stored_tiles_and_hashed_rows_give_the_same_proofs_and_they_hold(
         older = tree_root([row.record for row in ROWS[:old]])
         verify_consistency(old, size, view.consistency(old, size), older, root)
         assert view.record(index) == ROWS[index]
-        assert view.index_of(view.row_id(index)) == index
 
 
 class Gapped(MemorySource):
@@ -71,8 +70,6 @@ def test_an_index_is_an_ordinal_and_never_a_row_id() -> None:
     view = view_of(ROWS, tiles=False)
     view.source = Gapped(ROWS, {})
     assert [view.row_id(index) for index in (0, 1, 256, SIZE - 1)] == [7, 14, 1799, 7 * SIZE]
-    assert view.index_of(14) == 1
-    assert [view.index_of(row_id) for row_id in (0, 8, 7 * SIZE + 7)] == [None, None, None]
     assert view.record(300) == ROWS[300]
 
 

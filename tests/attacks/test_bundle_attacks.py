@@ -184,6 +184,20 @@ def test_one_tasks_last_events_dropped_and_its_head_stated_anew(
     assert (len(reports), faults(reports)) == (2, [])
 
 
+def test_a_bundle_without_any_record_is_a_fault_and_ends_no_other_check(
+    given: Path, forge: Forge
+) -> None:
+    """Else one file that says nothing would keep the findings about all others from being said."""
+
+    def drop(files: Files) -> None:
+        dropped(files, lambda stream, version: True)
+
+    empty = repacked(given, drop)
+    reports = checked(empty, given, trust=trust_of(forge))
+    assert [each.code for each in reports] == [TAMPERED, INTACT]
+    assert found(reports[0]) == [("files", TAMPERED)]
+
+
 def test_evidence_missing_without_an_erasure(given: Path, forge: Forge) -> None:
     def drop(files: Files) -> None:
         name = next(name for name in files if name.endswith(".salt"))

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from causebook.domain.canonical import decode, encode
-from causebook.domain.heads import Heads, HeadsError, StreamHead
+from causebook.domain.dsse import ENVELOPE_BYTES_MAX, parse_envelope, seal_envelope
+from causebook.domain.errors import CannotCreate
+from causebook.domain.heads import HEADS_MAX, Heads, HeadsError, StreamHead
 
 A, B = "a" * 64, "b" * 64
 JUDGE = "evaluation/T-1/1/post_execute/security"
@@ -98,3 +100,30 @@ def test_what_a_statement_leaves_out(
 
 def test_two_statements_are_told_apart() -> None:
     assert Heads.parse(replace(STATED, size=13).payload) != STATED
+
+
+def large(heads: int) -> Heads:
+    """A statement of so many heads, with the longest names and numbers there are."""
+    task = "T" * 128
+    names = (f"evaluation/{task}/{10**14 + n}/post_execute/{'j' * 128}" for n in range(heads - 2))
+    named = {name: StreamHead(2**53 - 1, A) for name in (*names, "ledger", f"task/{task}")}
+    return Heads("o" * 200, A, 2**53 - 1, b"\x07" * 32, task, named)
+
+
+def test_the_largest_statement_is_read_and_a_larger_one_is_not_signed() -> None:
+    stated = large(HEADS_MAX)
+    envelope = stated.sealed(A, lambda message: bytes(64))
+    assert Heads.parse(parse_envelope(envelope.raw).payload) == stated
+    signed: list[bytes] = []
+
+    def sign(message: bytes) -> bytes:
+        signed.append(message)
+        return bytes(64)
+
+    with pytest.raises(CannotCreate, match="expected at most 7,000 streams"):
+        large(HEADS_MAX + 1).sealed(A, sign)
+    with pytest.raises(HeadsError, match="at most 7000"):
+        Heads.parse(large(HEADS_MAX + 1).payload)
+    with pytest.raises(CannotCreate, match="expected at most 4,194,304 bytes"):
+        seal_envelope(bytes(ENVELOPE_BYTES_MAX // 4 * 3), "x", A, sign)
+    assert signed == []

@@ -16,20 +16,20 @@ from causebook.domain.keyring import spki_of
 from causebook.domain.trust import TRUST_BYTES_MAX, Trust
 
 ROOT = "MCowBQYDK2VwAyEAA6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg="
-TRUST = Trust("audit.example.com/team", "1" * 64, ROOT, 7, "2" * 64)
+TRUST = Trust("audit.example.com/team", "1" * 64, ROOT, 7, "2" * 64, 120)
 
 
 def test_it_is_one_line_of_canonical_json() -> None:
     assert TRUST.raw == (
         b'{"founding":"' + b"1" * 64 + b'","kind":"causebook-trust","ledger":"audit.example.com/team",'
-        b'"ledger_digest":"' + b"2" * 64 + b'","ledger_version":7,"root_key":"' + ROOT.encode()
-        + b'"}\n'
+        b'"ledger_digest":"' + b"2" * 64 + b'","ledger_index":120,"ledger_version":7,'
+        b'"root_key":"' + ROOT.encode() + b'"}\n'
     )  # fmt: skip
     assert Trust.parse(TRUST.raw) == TRUST
 
 
 def test_a_ledger_of_nothing_but_its_founding_is_trusted_by_that() -> None:
-    founded = Trust("a.example/t", "1" * 64, ROOT, 1, "1" * 64)
+    founded = Trust("a.example/t", "1" * 64, ROOT, 1, "1" * 64, 0)
     assert Trust.parse(founded.raw) == founded
 
 
@@ -65,6 +65,12 @@ def said(**changes: Any) -> bytes:
         (said(ledger_version=True), "ledger_version"),
         (said(ledger_version="7"), "ledger_version"),
         (said(ledger_version=1), "expected the founding"),
+        (said(ledger_version=1, ledger_digest="1" * 64), "ledger_index: expected 0"),
+        (said(ledger_index=...), "exactly the keys"),
+        (said(ledger_index=5), "ledger_index: expected a whole number"),
+        (said(ledger_index=-1), "ledger_index"),
+        (said(ledger_index=False), "ledger_index"),
+        (said(ledger_index="120"), "ledger_index"),
         (said(root_key=None), "root_key"),
         (said(root_key=ROOT.rstrip("=")), "root_key"),
         (said(root_key=base64.b64encode(spki_of(bytes(32))).decode()), "root_key: public key"),

@@ -317,6 +317,11 @@ def test_a_decision_is_attested_and_checked_beside_a_bundle(exporting: Desk) -> 
     run("export", "T-1", "--bundle", "T-1.zip")
     done = run("check", "T-1.json", "T-1.zip", "--trust", trust())
     assert "halt, attempt 1, post_execute" in done.out
+    told = statement["subject"][0]
+    about = f"it is about {told['name']}, gitCommit:{told['digest']['gitCommit']}"
+    assert about in " ".join(done.out.split())
+    alone = run("check", "T-1.json", code=UNVERIFIABLE)
+    assert f"says the exporter's key: {about}" in " ".join(alone.out.split())
     run("check", "T-1.json", "T-1.zip", code=FIRST_LOOK)
     run("export", "T-1", "--attestation", "T-1.json", code=73)
     run("export", "T-1", "--attestation", "x", "--attempt", "2", code=66)
@@ -354,7 +359,37 @@ def test_an_attestation_that_says_other_than_its_record(exporting: Desk) -> None
     assert faults == ["decision"]
 
 
+def test_an_attestation_of_another_working_tree(exporting: Desk) -> None:
+    """Only the subject is a lie, which neither the record of the decision nor its proof can tell."""
+    run("export", "T-1", "--attestation", "T-1.json")
+    run("export", "T-1", "--bundle", "T-1.zip")
+    statement = decode(parse_envelope(Path("T-1.json").read_bytes()).payload)
+    statement["subject"][0]["digest"]["gitCommit"] = "c" * 40
+    signer = KeyFolder(exporting.folder / "keys").signer("exporter")
+    kind = "application/vnd.in-toto+json"
+    lie = seal_envelope(encode(statement), kind, signer.keyid, signer.sign)
+    Path("lie.json").write_bytes(lie.raw)
+    done = run("check", "lie.json", "T-1.zip", "--trust", trust(), code=28)
+    assert "PanelConvened, in T-1.zip" in " ".join(done.out.split())
+    report = json.loads(run("check", "lie.json", "T-1.zip", "--json", code=28).out)["files"][0]
+    assert [a["question"] for a in report["answers"] if a["faults"]] == ["subject"]
+
+
 # ── with nothing but files ───────────────────────────────────────────────────────────────────────────
+
+
+def test_a_trust_file_says_where_its_record_stands_and_takes_an_older_bundle(judged: Desk) -> None:
+    run("export", "T-1", "--bundle", "old.zip")
+    run("keys", "enrol", "exporter")
+    judged.judge("T-2", PASS)
+    run("seal")
+    document = json.loads(Path(trust()).read_text())
+    last = [each["seq"] for each in log() if each["stream"] == "ledger"][-1]
+    assert document["ledger_index"] == last
+    assert "newer" in run("check", "old.zip", "--trust", "trust").out
+    run("export", "T-1", "--bundle", "new.zip")
+    assert "newer" not in run("check", "new.zip", "--trust", "trust").out
+    assert invoke("verify", "--no-pin", "--trust", "trust").code == 0
 
 
 def test_check_reads_no_ledger_and_loads_no_store(judged: Desk, tmp_path: Path) -> None:
