@@ -1,4 +1,4 @@
-"""Reading a file that somebody named: a regular one, without waiting, up to a bound."""
+"""Reading a file that somebody named: without waiting for it to be there, and up to a bound."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ from ..domain.errors import BadData, Denied, IOFailure, NoInput
 def read_file(path: str | os.PathLike[str], bytes_max: int, what: str, *, hint: str = "") -> bytes:
     """The bytes of the file at `path`, which is to be `what`: "a checkpoint", say.
 
-    A pipe, a device or a folder by that name is refused at once. Raises `NoInput`, `Denied`, `IOFailure`, or
-    `BadData` where it holds more than `bytes_max`.
+    A pipe that somebody writes to, as a shell's `<(command)` is, is read to its end; one that nobody writes
+    to, a device or a folder is refused at once. Raises `NoInput`, `Denied`, `IOFailure`, or `BadData` where
+    it holds more than `bytes_max`.
     """
     name = os.fspath(path)
     try:
-        with open(name, "rb", opener=_without_waiting) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        with open(name, "rb", opener=without_waiting) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
                 raise NoInput(f"{name}: expected a file with {what}, found no file", hint=hint)
+            os.set_blocking(file.fileno(), True)
             content = file.read(bytes_max + 1)
+            if not content and stat.S_ISFIFO(mode):
+                raise NoInput(f"{name}: expected a file with {what}, found no file", hint=hint)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise NoInput(f"{name}: expected a file with {what}, found none", hint=hint) from None
     except PermissionError:
@@ -35,6 +40,6 @@ def read_file(path: str | os.PathLike[str], bytes_max: int, what: str, *, hint: 
     return content
 
 
-def _without_waiting(name: str, flags: int) -> int:
-    # A pipe by this name would keep us until somebody writes to it.
+def without_waiting(name: str, flags: int) -> int:
+    """An opener for `open`: a pipe by this name would keep us until somebody writes to it."""
     return os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)

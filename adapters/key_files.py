@@ -6,12 +6,9 @@ before anything is signed. A new file is there whole or not at all, and takes no
 
 from __future__ import annotations
 
-import base64
 import os
-import secrets
 import stat
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -29,9 +26,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from ..domain.errors import BadData, CannotCreate, Denied, IOFailure, NoInput
+from ..domain.encoding import base64_text
+from ..domain.errors import BadData, CannotCreate, Denied, IOFailure
 from ..domain.keyring import keyid_of, raw_key, spki_of
-from .durable import sync_folder
+from .durable import write_new
+from .files import read_file, without_waiting
 
 Passphrase = Callable[[Path], bytes]
 """Asked for the passphrase of one key file, and only where the file is encrypted."""
@@ -64,7 +63,7 @@ class KeySigner:
     def of(cls, key: Ed25519PrivateKey) -> KeySigner:
         """The signer of a private key."""
         spki = spki_of(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
-        return cls(keyid_of(spki), base64.b64encode(spki).decode(), key)
+        return cls(keyid_of(spki), base64_text(spki), key)
 
     def sign(self, message: bytes) -> bytes:
         """The Ed25519 signature, 64 bytes."""
@@ -106,7 +105,7 @@ def make_signer(path: Path, passphrase: bytes | None = None) -> KeySigner:
     """
     signer, pem = new_key(passphrase)
     try:
-        write_new(path, pem, 0o600)
+        write_new(path, lambda file: file.write(pem))
     except OSError as error:
         raise CannotCreate(
             f"{path}: cannot make a key here: {error.strerror}",
@@ -129,18 +128,8 @@ def read_public(path: Path) -> str:
 
     Raises `NoInput` where the file is not there, `BadData` where it holds something else, a private key too.
     """
-    try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            pem = file.read(_BYTES_MAX)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
-        raise NoInput(
-            f"{path}: expected a file with a public key in PEM, found none",
-            hint="causebook keys export and openssl pkey -pubout write one",
-        ) from None
-    except PermissionError:
-        raise Denied(f"{path}: not readable by this user", hint=f"ls -l {path}") from None
-    except OSError as error:
-        raise IOFailure(f"{path}: {error.strerror}") from None
+    hint = "causebook keys export and openssl pkey -pubout write one"
+    pem = read_file(path, _BYTES_MAX, "a public key in PEM", hint=hint)
     return public_of_pem(pem, str(path))
 
 
@@ -161,7 +150,7 @@ def public_of_pem(pem: bytes, where: str) -> str:
     if not isinstance(key, Ed25519PublicKey):
         raise BadData(f"{where}: expected an Ed25519 key, found {_kind(key)}")
     spki = spki_of(key.public_bytes(Encoding.Raw, PublicFormat.Raw))
-    text = base64.b64encode(spki).decode()
+    text = base64_text(spki)
     try:
         raw_key(text)
     except ValueError as error:
@@ -177,7 +166,7 @@ def public_pem(public_key: str) -> bytes:
 def read_secret(path: Path, role: str) -> bytes:
     """What a file says that nobody else may read. Raises `Denied` where others can, or it is not there."""
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open(path, "rb", opener=without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise Denied(f"{path}: expected a file", hint="--keys names the folder of the keys")
@@ -202,22 +191,6 @@ def read_secret(path: Path, role: str) -> bytes:
         raise IOFailure(f"{path}: {error.strerror}") from None
 
 
-def write_new(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that was not there, whole or not at all, durable on return. Raises `OSError`."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(part, path)  # which, unlike a rename, takes no other file's place
-    finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
-    sync_folder(path.parent)
-
-
 def _decrypted(path: Path, pem: bytes, passphrase: bytes) -> object:
     try:
         return load_pem_private_key(pem, passphrase)
@@ -230,8 +203,3 @@ def _decrypted(path: Path, pem: bytes, passphrase: bytes) -> object:
 
 def _kind(key: object) -> str:
     return type(key).__name__.strip("_")
-
-
-def _without_waiting(name: str, flags: int) -> int:
-    # A pipe by this name would keep us until somebody writes to it.
-    return os.open(name, flags | os.O_NONBLOCK)

@@ -12,13 +12,14 @@ from functools import cache
 from typing import Final, Literal, cast, get_args
 
 from ..domain.checkpoint import SignedCheckpoint
+from ..domain.encoding import is_key_name
 from ..domain.errors import BadData, Denied, Misuse, NoInput, VersionConflict
 from ..domain.events import KeyRetired, ResolutionRecorded, Role
 from ..domain.keyring import EnrolledKey, Keyring
 from ..domain.limits import REASON_BYTES_MAX
-from ..domain.note import Note, NoteError, is_key_name
 from ..domain.signing_request import AskedRecord, SigningRequest, Want, asking, named
 from ..domain.streams import LEDGER, parse_stream, shorten
+from .kept_checkpoints import log_part
 from .keys import KeyFolder
 from .ledger_stream import Tip
 from .store.port import Store
@@ -108,17 +109,18 @@ def ask_retirement(
     compromised: bool,
     reason: str,
 ) -> SigningRequest:
-    """A request to end a key, trusted as far as `sealed`, a checkpoint of this ledger (`checkpoint_of`)."""
+    """A request to end a key, trusted as far as `sealed`, a checkpoint that this ledger keeps.
+
+    Raises `NoInput` or `BadData` where it keeps another or none (`checkpoint_of` finds one), `Misuse` where
+    no log key whose trust reaches that far signed it.
+    """
     require_text("--reason", reason, REASON_BYTES_MAX)
-    keys = {(key.name, key.keyid) for key in writer.keyring.log_keys(sealed.checkpoint.size)}
-    # The log's signature is what counts here. Cosignatures may be many, and stay with the checkpoint.
-    of_log = tuple(s for s in sealed.note.signatures if (s.name, s.keyid) in keys)
     event = KeyRetired(
         keyid=key.keyid,
         compromised=compromised,
         reason=reason,
         size=sealed.checkpoint.size,
-        checkpoint=Note(sealed.note.text, of_log).raw.decode(),
+        checkpoint=log_part(writer.keyring, sealed).raw.decode(),
     )
     writer.require_lawful(event)
     return _of_ledger(writer, AskedRecord.of(event, writer.clock(), _root(writer.keyring)))
@@ -143,40 +145,6 @@ def ask_resolution(
     keyid = keys[0].keyid if len(keys) == 1 else None
     record = AskedRecord.of(event, writer.clock(), keyid)
     return _asking(writer, log.stream, log.tip, record)
-
-
-def checkpoint_of(store: Store, origin: str, size: int) -> SignedCheckpoint:
-    """The checkpoint of that size which the ledger keeps. Raises `NoInput` where it keeps none."""
-    row = store.checkpoint(size)
-    if row is None:
-        kept = [each.size for each in store.checkpoints()]
-        newest = f"the newest is of {kept[-1]}" if kept else "it has none"
-        raise NoInput(
-            f"checkpoint: expected one of size {size} in {origin}, and {newest}",
-            hint="causebook seal signs one over all records there are",
-        )
-    try:
-        return SignedCheckpoint.parse(row.note)
-    except NoteError as error:
-        raise BadData(
-            f"checkpoint of size {size}: {error.message}",
-            hint="causebook verify says what is wrong with the ledger",
-        ) from None
-
-
-def require_kept(store: Store, origin: str, given: SignedCheckpoint) -> None:
-    """Raise unless `given`, from a file, is a checkpoint that the ledger keeps.
-
-    One that it does not keep is of another history, or of one that was cut off: trust that ends there would
-    be trust in records that nobody can show.
-    """
-    kept = checkpoint_of(store, origin, given.checkpoint.size)
-    if kept.checkpoint != given.checkpoint:
-        raise BadData(
-            f"checkpoint: expected that of size {given.checkpoint.size} which {origin} keeps, found "
-            "another under this size",
-            hint="two histories under one name: causebook verify --checkpoint FILE",
-        )
 
 
 def signed_past(store: Store, keyid: str, size: int) -> int:

@@ -14,6 +14,7 @@ best kept elsewhere.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ from typing import Final, get_args
 from ..domain.errors import CannotCreate, Denied, IOFailure
 from ..domain.events import Role
 from ..domain.keyring import EnrolledKey
-from .durable import sync_folder
+from .durable import make_folder_durably, sync_folder, write_new
 from .key_files import (
     KeySigner,
     Passphrase,
@@ -33,7 +34,6 @@ from .key_files import (
     new_key,
     no_passphrase,
     read_signer,
-    write_new,
 )
 
 ROLES: Final[tuple[Role, ...]] = ("root", "engine", "authority", "log")
@@ -160,7 +160,7 @@ class KeyFolder:
         wanted = f", expected {keys[0].keyid[:8]}…" if keys else ""
         raise Denied(
             f"{self.file_of(role)}: the {role} key is not here{wanted}",
-            hint="--keys DIR names its folder; where it is kept elsewhere, --request FILE asks it to sign",
+            hint="--keys DIR names its folder; --request FILE asks a root or an authority elsewhere",
         )
 
     def _open(self, path: Path, role: Role) -> Signer:
@@ -214,7 +214,8 @@ class KeyFolder:
 
         The role's file is never missing meanwhile, and what a crash leaves is finished by the next call.
         Nothing is done where either key is not here, or the old one does not have the role's own file.
-        Raises `IOFailure`; the keys can be used as they lie.
+        Raises `IOFailure`, also where another file has a name that is needed; no key is lost, and they can be
+        used as they lie.
         """
         own, fresh = self.locate(role, old), self.locate(role, new)
         current = self.file_of(role)
@@ -224,14 +225,15 @@ class KeyFolder:
         if own != current and not (own is not None and current.exists() and own.samefile(current)):
             return
         try:
-            with suppress(FileExistsError):
-                os.link(current, self.file_beside(role, old, current.suffix))
+            _link(current, self.file_beside(role, old, current.suffix))
             sync_folder(self.path)
             if fresh.suffix == current.suffix:
                 os.replace(fresh, current)
             else:
-                os.rename(fresh, self.path / f"{role}{fresh.suffix}")
+                _link(fresh, self.path / f"{role}{fresh.suffix}")
+                sync_folder(self.path)
                 os.unlink(current)
+                os.unlink(fresh)
             sync_folder(self.path)
         except OSError as error:
             raise IOFailure(
@@ -262,16 +264,17 @@ class KeyFolder:
 
     def _prepare(self) -> None:
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder_durably(self.path)
             alone = next(self.path.iterdir(), None) is None
             with suppress(FileExistsError):
-                write_new(self.path / ".gitignore", _ignored(everything=alone), 0o644)
+                ignored = _ignored(everything=alone)
+                write_new(self.path / ".gitignore", lambda file: file.write(ignored), mode=0o644)
         except OSError as error:
             raise self._cannot(error) from None
 
     def _write(self, path: Path, content: bytes) -> None:
         try:
-            write_new(path, content, 0o600)
+            write_new(path, lambda file: file.write(content))
         except OSError as error:
             raise self._cannot(error) from None
 
@@ -280,6 +283,15 @@ class KeyFolder:
             f"{self.path}: cannot make keys here: {error.strerror}",
             hint="name another folder with --keys",
         )
+
+
+def _link(path: Path, name: Path) -> None:
+    """Give a file a second name. Raises `OSError` where another file has it: its place is never taken."""
+    try:
+        os.link(path, name)
+    except FileExistsError:
+        if not (name.exists() and name.samefile(path)):
+            raise OSError(errno.EEXIST, f"another file is called {name.name}") from None
 
 
 def _ignored(*, everything: bool) -> bytes:

@@ -23,11 +23,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from ..domain.errors import BadData, Denied, IOFailure, Misuse, NoInput
+from ..domain.errors import BadData, Misuse
 from ..domain.events import Phase, Policy
 from ..domain.limits import JUDGES_MAX, TURNS_DEFAULT, TURNS_MAX
 from ..domain.streams import require_id, shorten
 from ..domain.tools import READ_TOOLS
+from .files import read_file
 from .models.choose import SCRIPT_PREFIX, TIMEOUT_SECONDS
 from .seat import DEFAULT_TOOLS, Judge
 
@@ -87,24 +88,7 @@ def load_protocol(path: str | Path) -> Protocol:
 
 def _read(name: str) -> bytes:
     hint = "--protocol names a TOML file with policy, phase and a [[judge]] table for each judge"
-    try:
-        with open(name, "rb") as file:
-            content = file.read(PROTOCOL_BYTES_MAX + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        raise NoInput(f"{name}: expected a protocol, found no such file", hint=hint) from None
-    except IsADirectoryError:
-        raise NoInput(f"{name}: expected a protocol, found a directory", hint=hint) from None
-    except PermissionError:
-        raise Denied(f"{name}: not readable by this user", hint="look at its mode") from None
-    except OSError as error:
-        raise IOFailure(f"{name}: {error.strerror}", hint=hint) from None
-    except ValueError:  # a null byte in the name
-        raise NoInput(f"{name}: expected a protocol, found no such file", hint=hint) from None
-    if len(content) > PROTOCOL_BYTES_MAX:
-        raise BadData(
-            f"{name}: expected at most {PROTOCOL_BYTES_MAX:,} bytes, found more", hint=hint
-        )
-    return content
+    return read_file(name, PROTOCOL_BYTES_MAX, "a protocol", hint=hint)
 
 
 def _toml(name: str, content: bytes) -> dict[str, Any]:

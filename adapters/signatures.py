@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from ..domain.ed25519 import signature_fault
 from ..domain.errors import Misuse
-from ..domain.keyring import Verify
+from ..domain.note import Verify
 from ..domain.record import pae
 
 Library = Literal["auto", "openssl", "libsodium"]

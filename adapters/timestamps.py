@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Final
 
 from cryptography import x509
 
-from ..domain.errors import BadData, Denied, IOFailure, Misuse, NoInput
+from ..domain.errors import BadData, Misuse
+from .files import read_file
 from .http_client import SECONDS, Unreachable, address_of, request
 
 if TYPE_CHECKING:
@@ -206,15 +207,7 @@ def _granted(reply: bytes, text: bytes) -> TimeStampResponse:
 
 
 def _read(path: Path) -> list[x509.Certificate]:
-    try:
-        with path.open("rb") as file:
-            content = file.read(CERTIFICATE_FILE_BYTES_MAX + 1)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-        raise NoInput(f"{path}: expected a file with certificates, found none") from None
-    except PermissionError:
-        raise Denied(f"{path}: not readable by this user") from None
-    except OSError as error:
-        raise IOFailure(f"{path}: {error.strerror}") from None
+    content = read_file(path, CERTIFICATE_FILE_BYTES_MAX, "certificates")
     try:
         if b"-----BEGIN" in content:
             found = x509.load_pem_x509_certificates(content)
@@ -223,7 +216,7 @@ def _read(path: Path) -> list[x509.Certificate]:
         _ = [(each.issuer, each.subject) for each in found]  # parsed when they are asked for
     except (ValueError, x509.InvalidVersion):
         found = []
-    if not 1 <= len(found) <= CERTIFICATES_MAX or len(content) > CERTIFICATE_FILE_BYTES_MAX:
+    if not 1 <= len(found) <= CERTIFICATES_MAX:
         raise BadData(
             f"{path}: expected 1 to {CERTIFICATES_MAX} certificates, found something else",
             hint="in PEM, which begins with -----BEGIN CERTIFICATE-----, or one in DER",

@@ -20,12 +20,13 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from ..domain.errors import BadData, Busy, Denied, Misuse, VersionConflict
-from ..domain.events import EvaluationOpened, Event, Role, TaskOpened, event_from
+from ..domain.events import EvaluationOpened, Event, KeyRetired, Role, TaskOpened, event_from
 from ..domain.evidence import SALT_BYTES, commit
 from ..domain.keyring import EnrolledKey, Keyring, signer_of
 from ..domain.limits import EVIDENCE_BYTES_MAX
 from ..domain.record import Record, assemble, digest, line_1, pae, parse
 from ..domain.streams import LEDGER
+from .kept_checkpoints import require_kept_end
 from .keys import Signer
 from .ledger_stream import NOTHING, Tip, chained, read_ledger, unreadable
 from .reading import misfit
@@ -149,8 +150,8 @@ class Writer:
         return self._ledger_tip
 
     def require_lawful(self, event: Event) -> None:
-        """Raise `Misuse` where an event of the stream `ledger` breaks a rule of the keyring as it is now."""
-        _require_lawful(self.keyring, [event])
+        """Raise what `Batch.commit` would of an event of the stream `ledger`, by the keyring as it is now."""
+        _require_lawful(self.store, self.keyring, [event])
 
     def batch(self) -> Batch:
         """An empty transaction. What it adds to the stream `ledger` builds on what `load` read."""
@@ -255,7 +256,8 @@ class Batch:
         """Store all of it. Raises what the store raises; `VersionConflict` where another was first.
 
         What it adds to the stream `ledger` is held to the rules of the keyring first: a record that breaks
-        one would leave a ledger that nobody can write to.
+        one would leave a ledger that nobody can write to (`Misuse`). A key ends at a checkpoint that the
+        store keeps (`NoInput`, `BadData`).
         """
         writer = self.writer
         of_ledger = [each for each in self.written if each.stream == LEDGER]
@@ -265,7 +267,7 @@ class Batch:
             for keyid, kind in self._keyids:
                 self._require_right(keyring, keyid, kind)
             if of_ledger:
-                _require_lawful(keyring, [each.event for each in of_ledger])
+                _require_lawful(writer.store, keyring, [each.event for each in of_ledger])
             try:
                 writer.store.append(self.rows, self.evidence, ledger_version=keyring.version)
             except LedgerMoved:
@@ -290,7 +292,7 @@ class Batch:
             )
 
 
-def _require_lawful(keyring: Keyring, events: Sequence[Event]) -> None:
+def _require_lawful(store: Store, keyring: Keyring, events: Sequence[Event]) -> None:
     trial = replace(keyring, keys=dict(keyring.keys))
     for event in events:
         fault = trial.admit(event, trial.version + 1, verify)
@@ -299,3 +301,5 @@ def _require_lawful(keyring: Keyring, events: Sequence[Event]) -> None:
                 f"{event.kind()}: {fault}",
                 hint="nothing was stored; causebook keys list shows the keys",
             )
+        if isinstance(event, KeyRetired):
+            require_kept_end(store, trial, event)

@@ -29,7 +29,8 @@ Natural = Annotated[int, Field(ge=0, le=INTEGER_MAX)]
 Positive = Annotated[int, Field(ge=1, le=INTEGER_MAX)]
 PublicKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+/]{1,400}={0,2}$")]
 """Base64 of a DER SubjectPublicKeyInfo."""
-SignatureText = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+/]{86}==$")]
+SignatureText = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+/]{85}[AQgw]==$")]
+"""Base64 of 64 bytes, in its one spelling: the last digit carries two bits."""
 GitId = Annotated[str, StringConstraints(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
 
 Phase = Literal["pre_execute", "post_execute"]

@@ -16,17 +16,16 @@ Pure: a key here is its DER SubjectPublicKeyInfo. Checking a signature is asked 
 
 from __future__ import annotations
 
-import base64
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from .canonical import encode
 from .checkpoint import SignedCheckpoint
 from .ed25519 import public_key_fault
+from .encoding import base64_bytes, is_key_name
 from .events import Event, KeyEnrolled, KeyRetired, LedgerFounded, Role
-from .note import COSIGNATURE, NoteError, NoteKey, is_key_name, is_signed_by, signer_among
+from .note import COSIGNATURE, NoteError, NoteKey, Verify, is_signed_by, signer_among
 from .record import pae
 
 ENROLMENT_TYPE: Final = "application/vnd.causebook.enrolment+json"
@@ -35,9 +34,6 @@ _SPKI_PREFIX: Final = bytes.fromhex("302a300506032b6570032100")
 
 _ROOT: Final = frozenset({"LedgerFounded", "KeyEnrolled", "KeyRetired"})
 _AUTHORITY: Final = frozenset({"ResolutionRecorded", "EvidenceErased"})
-
-Verify = Callable[[bytes, bytes, bytes], bool]
-"""(public key of 32 bytes, signature of 64 bytes, message) → whether it holds."""
 
 
 def signer_of(event_type: str) -> Role:
@@ -62,9 +58,10 @@ def raw_key(spki_text: str) -> bytes:
 
     Raises `ValueError` where it is not one, or not one to trust (`domain/ed25519.py`).
     """
-    spki = base64.b64decode(spki_text, validate=True)
-    if base64.b64encode(spki).decode() != spki_text:
-        raise ValueError("public key: expected canonical base64")
+    try:
+        spki = base64_bytes(spki_text)
+    except ValueError as error:
+        raise ValueError(f"public key: {error}") from None
     if len(spki) != len(_SPKI_PREFIX) + 32 or not spki.startswith(_SPKI_PREFIX):
         raise ValueError("public key: expected a DER SubjectPublicKeyInfo for Ed25519")
     public = spki[len(_SPKI_PREFIX) :]
@@ -172,6 +169,18 @@ class Keyring:
             if key.role == "log" and key.reaches(size)
         ]
 
+    def signer_of_checkpoint(self, signed: SignedCheckpoint, verify: Verify) -> EnrolledKey | None:
+        """The log key that signed a checkpoint of this ledger, and whose trust reaches its size.
+
+        None where none signed it, or it is of another origin. Raises `NoteError` where a signature is said to
+        be of such a key and does not hold.
+        """
+        said = signed.checkpoint
+        if said.origin != self.ledger:
+            return None
+        signer = signer_among(signed.note, self.log_keys(said.size), verify)
+        return None if signer is None else self.keys[keyid_of(spki_of(signer.public))]
+
     def witness_keys(self) -> list[NoteKey]:
         """The note keys of the witnesses enrolled and not retired, the newest first."""
         return [NoteKey(key.name, key.public, COSIGNATURE) for key in self.active("witness")]
@@ -210,7 +219,7 @@ class Keyring:
         message = enrolment_bytes(
             self.ledger, self.nonce, self.root_key, event.role, event.name, event.public_key
         )
-        if not verify(public, base64.b64decode(event.possession), message):
+        if not verify(public, base64_bytes(event.possession), message):
             return "possession: the new key did not sign its enrolment"
         if (event.rotates is None) != (event.handover is None):
             return "rotates and handover come together"
@@ -218,7 +227,7 @@ class Keyring:
             old = self.keys.get(event.rotates)
             if old is None or old.role != event.role or old.retired is not None:
                 return "rotates: expected an enrolled key of the same role that is not retired"
-            if not verify(old.public, base64.b64decode(event.handover), message):
+            if not verify(old.public, base64_bytes(event.handover), message):
                 return "handover: the old key did not sign the enrolment"
         self.keys[keyid] = EnrolledKey(
             keyid, event.role, event.name, event.public_key, public, version, rotates=event.rotates
@@ -263,7 +272,7 @@ class Keyring:
                 return f"expected one of this ledger, found one of {said.origin!a}"
             if said.size != event.size:
                 return f"expected size {event.size}, found {said.size}"
-            if signer_among(sealed.note, self.log_keys(said.size), verify) is None:
+            if self.signer_of_checkpoint(sealed, verify) is None:
                 return "expected it signed by a log key that is trusted so far"
         except NoteError as error:
             return error.message

@@ -49,6 +49,8 @@ from .limits import RECORD_BYTES_MAX
 
 PAYLOAD_TYPE: Final = "application/vnd.causebook.event+json"
 NO_PREVIOUS: Final = "0" * 64
+LINE_2_BYTES: Final = 64 + 1 + 88 + 1
+"""Of every record, with its LF."""
 
 _KEYS: Final = ["at", "data", "ledger", "previous", "stream", "type", "version"]
 # An hour is at most 23: later Pythons read 24:00:00 as the next day, and the answer must not depend on that.

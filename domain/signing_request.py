@@ -27,7 +27,6 @@ This module takes values and bytes and does no IO.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, Self
 from pydantic import Field, ValidationError
 
 from .canonical import decode_foreign, encode
+from .encoding import base64_bytes, base64_text
 from .errors import BadData, RecordError
 from .events import (
     STREAMS,
@@ -53,7 +53,8 @@ from .events import (
     SignatureText,
     event_from,
 )
-from .keyring import Verify, enrolment_bytes, keyid_of, raw_key, signer_of, spki_of
+from .keyring import enrolment_bytes, keyid_of, raw_key, signer_of, spki_of
+from .note import Verify
 from .record import NO_PREVIOUS, assemble, digest, is_origin, pae, parse, written_time
 from .streams import LEDGER, parse_stream
 
@@ -194,7 +195,7 @@ class SigningRequest(Fact):
                 key = find(role, asked.keyid)
                 if key is not None:
                     line = self._line(number, asked, previous)
-                    signature = base64.b64encode(key.sign(pae(line))).decode()
+                    signature = base64_text(key.sign(pae(line)))
                     asked = asked.model_copy(update={"keyid": key.keyid, "signature": signature})
                     given.append(Want(number, "record", role, key.keyid))
             records[number] = asked
@@ -208,7 +209,7 @@ class SigningRequest(Fact):
             event = asked.event()
             if not isinstance(event, KeyEnrolled) or asked.data["possession"] is None:
                 continue
-            signature = base64.b64decode(event.possession)
+            signature = base64_bytes(event.possession)
             if not verify(raw_key(event.public_key), signature, self._enrolment(event)):
                 raise _wrong(f"record {number + 1}: possession: the new key did not sign this")
 
@@ -254,7 +255,7 @@ class SigningRequest(Fact):
         data = dict(asked.data)
         for what, keyid in wanted:
             if data[what] is None and (key := find(event.role, keyid)) is not None:
-                data[what] = base64.b64encode(key.sign(message)).decode()
+                data[what] = base64_text(key.sign(message))
                 given.append(Want(number, what, event.role, keyid))
         return asked.model_copy(update={"data": data})
 
@@ -279,7 +280,7 @@ class SigningRequest(Fact):
             raise _wrong(f"record {number + 1}: cannot be written: {error}") from None
 
     def _record(self, number: int, asked: AskedRecord, previous: str | None) -> bytes:
-        signature = base64.b64decode(asked.signature or _BLANK)
+        signature = base64_bytes(asked.signature or _BLANK)
         line = self._line(number, asked, previous or NO_PREVIOUS)
         try:
             raw = assemble(line, asked.keyid or NO_PREVIOUS, signature)

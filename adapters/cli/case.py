@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final, cast, get_args
 
 from ...domain.canonical import escaped_bytes
-from ...domain.errors import BadData, CausebookError, Denied, IOFailure, Misuse, NoInput
+from ...domain.errors import BadData, CausebookError, IOFailure, Misuse
 from ...domain.events import Phase, WorkspaceFacts
 from ...domain.ports import Model
 from ...domain.streams import require_id, shorten
+from ..files import read_file
 from ..models.choose import SCRIPT_PREFIX, model_for
 from ..protocol import Protocol, load_protocol
 from ..store.location import SQLiteLocation, locate
@@ -138,17 +139,7 @@ def _spec(given: str | None) -> str | None:
         return given
     name = given[1:]
     hint = "--spec @FILE reads what the task asks for from a file"
-    try:
-        with open(name, "rb") as file:
-            content = file.read(SPEC_BYTES_MAX + 1)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):
-        raise NoInput(f"{name}: expected a file with the spec, found none", hint=hint) from None
-    except PermissionError:
-        raise Denied(f"{name}: not readable by this user", hint=hint) from None
-    except OSError as error:
-        raise IOFailure(f"{name}: {error.strerror}", hint=hint) from None
-    if len(content) > SPEC_BYTES_MAX:
-        raise BadData(f"{name}: expected at most {SPEC_BYTES_MAX:,} bytes, found more", hint=hint)
+    content = read_file(name, SPEC_BYTES_MAX, "the spec", hint=hint)
     try:
         return content.decode()
     except UnicodeDecodeError as error:

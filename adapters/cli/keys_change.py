@@ -13,14 +13,13 @@ from ...domain.events import KeyEnrolled, KeyRetired, Role
 from ...domain.keyring import Keyring, keyid_of, raw_key, spki_of
 from ...domain.note import NOTE_BYTES_MAX, NoteError
 from ...domain.signing_request import SigningRequest
+from ..kept_checkpoints import checkpoint_of, require_kept
 from ..key_files import read_public
 from ..key_life import (
     ask_enrolment,
     ask_retirement,
-    checkpoint_of,
     key_named,
     require_here,
-    require_kept,
     require_name,
     require_role,
     require_whole,

@@ -22,7 +22,6 @@ from typer.main import get_command
 from ...domain.errors import CausebookError, Interrupted
 from . import commands, commands_keys, commands_log, commands_trust
 from .help import HELP_OPTIONS, Command, Group
-from .reading import at_ledger
 from .terminal import ReaderGone, complain, out, require_stdout
 
 EXIT_USAGE: Final = 64
@@ -154,6 +153,8 @@ def _at_ledger(hint: str, arguments: Sequence[str]) -> str:
     named = [place for place, argument in enumerate(arguments) if argument == "--ledger"]
     if not named or len(arguments) == named[-1] + 1:
         return hint
+    from .reading import at_ledger  # which loads what reads a ledger
+
     option = at_ledger(arguments[named[-1] + 1])
     return _NAMES_NO_LEDGER.sub(lambda found: found[0] + option, hint)
 

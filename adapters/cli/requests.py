@@ -1,32 +1,33 @@
-"""Signing requests as files: read, written, and shown to whoever is to sign."""
+"""Files that a command is given, and signing requests: read, written, and shown to whoever is to sign."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ...domain.errors import CannotCreate, Denied, IOFailure, NoInput
+from ...domain.checkpoint import SignedCheckpoint
+from ...domain.errors import BadData, CannotCreate
 from ...domain.events import Event, KeyEnrolled
 from ...domain.keyring import keyid_of, raw_key, spki_of
+from ...domain.note import NOTE_BYTES_MAX, NoteError
 from ...domain.signing_request import REQUEST_BYTES_MAX, SigningRequest, named
+from .. import files
 from ..durable import replace_durably
 from ..handover.new_file import refuse_existing, write_bytes_new
 from .terminal import Terminal, short
 
 
 def read_file(file: str, what: str, bytes_max: int) -> bytes:
-    """The bytes of a file, of `bytes_max` or just over. Raises `NoInput`, `Denied`, `IOFailure`."""
+    """The bytes of a file that was named, at most `bytes_max`. Raises as `files.read_file` does."""
+    hint = "look at the name, at where it is looked for, and at who may read it"
+    return files.read_file(file, bytes_max, what, hint=hint)
+
+
+def read_checkpoint(file: str) -> SignedCheckpoint:
+    """The checkpoint in a file. Raises as `read_file` does, and `BadData`."""
     try:
-        with open(file, "rb") as stream:
-            return stream.read(bytes_max + 1)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):
-        raise NoInput(
-            f"{file}: expected a file with {what}, found none",
-            hint="look at the name, and at where it is looked for",
-        ) from None
-    except PermissionError:
-        raise Denied(f"{file}: not readable by this user", hint="look at who may read it") from None
-    except OSError as error:
-        raise IOFailure(f"{file}: {error.strerror}") from None
+        return SignedCheckpoint.parse(read_file(file, "a checkpoint", NOTE_BYTES_MAX))
+    except NoteError as error:
+        raise BadData(f"{file}: {error.message}", hint="causebook checkpoint prints one") from None
 
 
 def read_request(file: str) -> SigningRequest:
@@ -52,7 +53,7 @@ def replace_request(file: str, request: SigningRequest) -> None:
     except OSError as error:
         raise CannotCreate(
             f"{file}: cannot be written: {error.strerror}",
-            hint="nothing was changed; sign a copy where it can be written",
+            hint="sign a copy where it can be written",
         ) from None
 
 

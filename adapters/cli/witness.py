@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...domain.encoding import is_key_name
 from ...domain.errors import Interrupted, Misuse, NoInput
 from ...domain.keyring import raw_key
-from ...domain.note import COSIGNATURE, NoteKey, is_key_name
+from ...domain.note import COSIGNATURE, NoteKey
 from ...domain.streams import shorten
 from ..key_files import KeySigner, make_signer, read_signer
 from ..signatures import verifier
@@ -88,9 +89,9 @@ def _note_key(name: str, signer: KeySigner) -> NoteKey:
 
 
 def _require_name(name: str) -> None:
-    if not is_key_name(name):
+    if not is_key_name(name) or "://" in name:
         raise Misuse(
-            f"--name: expected a name without spaces or '+', found {shorten(name)}",
+            f"--name: expected a name without spaces, '+' or a scheme, found {shorten(name)}",
             hint="best under a domain of your own, as w1.example.com",
         )
 

@@ -7,7 +7,7 @@ The second is ours: the text leaves retrieval open. Both are of one prefix, the 
 
 409 has the size of the newest checkpoint cosigned as `text/x.tlog.size`, also where sizes agree and roots do
 not; every other refusal is one line of text. Beside the text's codes stand those of HTTP itself: 405, 411,
-413, 500, 501, 503.
+413, 414, 431, 500, 501, 503, 505.
 
 A client is given 30 seconds for a request, whole, from when the connection is free for it, and 176 KiB;
 64 clients are served at a time, and one more is told 503. A connection is kept for the next request, but
@@ -162,10 +162,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(405, "expected POST")
             return
         try:
-            found = None if origin is None else self.server.witness.newest(origin)
+            found = None if origin is None else self.server.witness.shown(origin)
         except CausebookError as error:
             self.server.say(error.message)
-            self._refuse(500, "the witness cannot read its state")
+            self._refuse(
+                503 if isinstance(error, Busy) else 500, "the witness cannot read its state"
+            )
             return
         if found is None or rest != "checkpoint":
             self._refuse(404, "no checkpoint is here")

@@ -9,9 +9,9 @@
                                                   anybody can send a good checkpoint with a bad path
 
 A decision and what it writes are one step under a lock, of this process's threads and of other processes on
-the same folder, and what is written is on the disk before `submit` answers. So a cosignature that was handed
-out is in DIR, whatever happens after, and the size of an origin never goes down. A file that is not what
-this module writes is an error and never "nothing cosigned yet".
+the same folder, and what is written is on the disk before `submit` or `shown` answers. So a cosignature that
+was handed out is in DIR, whatever happens after, and the size of an origin never goes down. A file that is
+not what this module writes is an error and never "nothing cosigned yet".
 
 The rules are those of C2SP tlog-witness (commit 055270b59289), in its order. Beyond them: the checkpoint has
 no extension lines and a size from 1 (domain/checkpoint.py), and a note on which a signature by a known log
@@ -35,7 +35,7 @@ from ...domain.note import ED25519, NOTE_BYTES_MAX, Note, NoteError, NoteKey, Ve
 from ...domain.proof import ConsistencyProof, ProofError
 from ...projections.tree import verify_consistency
 from .. import split_view
-from ..durable import replace_durably, sync_folder
+from ..durable import make_folder_durably, replace_durably, sync_folder
 from ..store.locks import wait_file_lock
 
 EVIDENCE_FILES_MAX: Final = 256
@@ -97,7 +97,7 @@ class Witness:
         Raises `CannotCreate`, `Denied` for a folder that others can write to, `IOFailure` as `newest` does.
         """
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder_durably(self.folder)
             status = self.folder.stat()
         except OSError as error:
             raise CannotCreate(
@@ -143,11 +143,26 @@ class Witness:
             raise _unreadable(path, "a checkpoint of another origin")
         return found
 
+    def shown(self, origin: str) -> SignedCheckpoint | None:
+        """The same, to be handed out: on the disk, also where the write that put it there was cut short.
+
+        Raises `IOFailure` likewise and where that cannot be made sure of, `Busy` as `submit` does.
+        """
+        with self._alone(origin):
+            found = self.newest(origin)
+            if found is not None:
+                try:
+                    sync_folder(self.folder)
+                except OSError as error:
+                    raise IOFailure(f"{self.folder}: {error.strerror}") from None
+            return found
+
     def submit(self, body: bytes) -> Answer:
         """Answer the body of an `add-checkpoint` request.
 
         Where the answer is `Cosigned`, the checkpoint is on the disk. Raises `IOFailure` where it cannot be
-        put there, `Busy` where another process holds the lock for over 10 seconds.
+        put there: the folder holds the one before or this one, and neither is handed out of it before it is
+        on the disk. Raises `Busy` where another process holds the lock for over 10 seconds.
         """
         try:
             proof = ConsistencyProof.parse(body)
@@ -208,8 +223,7 @@ class Witness:
         name = hashlib.sha256(proof.checkpoint.note.text.encode()).hexdigest()
         path = folder / f"{name}.{'inconsistent' if view is None else 'split-view'}"
         try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-            sync_folder(self.folder)
+            make_folder_durably(folder)
             # A proof is worth its place even where reasons to ask fill theirs.
             there = sum(each.suffix == path.suffix for each in folder.iterdir())
         except OSError as error:
@@ -228,7 +242,7 @@ class Witness:
             replace_durably(path, content)
         except OSError as error:
             raise IOFailure(
-                f"{path}: cannot be written: {error.strerror}", hint="nothing was cosigned"
+                f"{path}: cannot be written: {error.strerror}", hint="no cosignature was handed out"
             ) from None
 
     @contextmanager

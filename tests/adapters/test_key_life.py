@@ -18,13 +18,12 @@ from causebook.adapters.founding import (
     sign_with,
     store_founding,
 )
+from causebook.adapters.kept_checkpoints import checkpoint_of, require_kept
 from causebook.adapters.key_life import (
     ask_enrolment,
     ask_resolution,
     ask_retirement,
-    checkpoint_of,
     key_named,
-    require_kept,
     require_whole,
     settle,
     sign_here,
@@ -40,15 +39,16 @@ from causebook.domain.checkpoint import Checkpoint, SignedCheckpoint
 from causebook.domain.errors import (
     BadData,
     CannotCreate,
+    CausebookError,
     Denied,
     Misuse,
     NoInput,
     VersionConflict,
 )
 from causebook.domain.events import KeyEnrolled, KeyRetired, Role
-from causebook.domain.note import NoteKey, sign_note
+from causebook.domain.note import Note, NoteKey, sign_note
 from causebook.domain.record import parse
-from causebook.domain.signing_request import SigningRequest
+from causebook.domain.signing_request import AskedRecord, SigningRequest, asking
 from causebook.domain.streams import LEDGER
 
 from .forge import Key, verdict
@@ -293,6 +293,70 @@ def test_trust_ends_only_at_a_checkpoint_that_the_ledger_keeps(home: Home) -> No
         other = SignedCheckpoint.parse(note.raw)
         with pytest.raises(BadData, match="found another under this size"):
             require_kept(ledger.store, ledger.origin, other)
+
+
+def _forged(ledger: Ledger, size: int, *, more: bool = False) -> str:
+    """A checkpoint that the log key signed and the ledger does not keep, unless `more` was added to one."""
+    if more:
+        kept = checkpoint_of(ledger.store, ledger.origin, size).note
+        stranger = Key("stranger")
+        signed = sign_note(kept.text, NoteKey("w.example.com", stranger.public), stranger.sign)
+        return Note(kept.text, kept.signatures + signed.signatures).raw.decode()
+    log = ledger.writer.signer("log")
+    text = Checkpoint(ledger.origin, size, bytes(32)).text
+    return sign_note(text, NoteKey(ledger.origin, _public(log)), log.sign).raw.decode()
+
+
+@pytest.mark.parametrize(
+    ("size", "more", "error", "why"),
+    [
+        (500, False, NoInput, r"expected one of size 500 in .*, and the newest is of 4"),
+        (4, False, BadData, "found another under this size"),
+        (4, True, BadData, "with the log's signature as .* keeps it, found it with others"),
+    ],
+    ids=["of more records than there are", "of another history", "with another's signature"],
+)
+def test_no_key_ends_at_a_checkpoint_that_the_ledger_does_not_keep(
+    size: int, more: bool, error: type[CausebookError], why: str, home: Home
+) -> None:
+    """Whoever asks for it, signs it or stores it: `verify` would find the ledger wrong ever after."""
+    folder = KeyFolder(home.keys)
+    with home.open() as ledger:
+        ledger.seal()
+        writer = ledger.writer
+        key = writer.keyring.active("engine")[0]
+        note = _forged(ledger, size, more=more)
+        event = KeyRetired(
+            keyid=key.keyid, compromised=True, reason="x", size=size, checkpoint=note
+        )
+        if not more:  # what others signed is left out of what is asked for
+            with pytest.raises(error, match=why):
+                ask_retirement(
+                    writer,
+                    key,
+                    SignedCheckpoint.parse(note.encode()),
+                    compromised=True,
+                    reason="x",
+                )
+        root = writer.keyring.active("root")[0].keyid
+        request = asking(
+            ledger.origin,
+            writer.keyring.nonce,
+            writer.keyring.root_key,
+            LEDGER,
+            writer.ledger_tip,
+            [AskedRecord.of(event, writer.clock(), root)],
+        )
+        with pytest.raises(error, match=why):
+            submit(writer, sign_here(request, folder)[0])
+        batch = writer.batch()
+        batch.add(LEDGER, event)
+        with pytest.raises(error, match=why):
+            batch.commit()
+    assert home.kinds(LEDGER) == ["LedgerFounded", *["KeyEnrolled"] * 3]
+    with home.open() as ledger:
+        retire(ledger, folder, key.keyid, 4)
+    home.require_intact()
 
 
 def test_cosignatures_stay_with_the_checkpoint(home: Home) -> None:

@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from causebook.adapters.key_files import write_new
+from causebook.adapters.durable import write_new
 from causebook.adapters.keys import ROLES, KeyFolder, KeySigner, read_signer
-from causebook.domain.errors import CannotCreate, Denied
+from causebook.domain.errors import CannotCreate, Denied, IOFailure
 from causebook.domain.keyring import keyid_of, raw_key
 
 PASSPHRASE = b"correct horse battery staple"
@@ -187,7 +187,7 @@ def test_a_new_key_is_there_whole_or_not_at_all(folder: KeyFolder) -> None:
     assert read_signer(path, "engine").keyid == signer.keyid
     assert secrets_of(folder) == before
     with pytest.raises(FileExistsError):
-        write_new(path, b"another", 0o600)
+        write_new(path, lambda file: file.write(b"another"))
     assert read_signer(path, "engine").keyid == signer.keyid
     assert not list(folder.path.glob(".*.part"))
 
@@ -214,6 +214,52 @@ def test_a_key_is_known_by_its_whole_id_and_not_by_the_name_of_its_file(folder: 
     assert folder.find("engine", signer.keyid) is None
     own = folder.signer("engine").keyid
     assert folder.locate("engine", own) == folder.file_of("engine")
+
+
+def test_a_key_is_not_lost_to_another_whose_id_begins_alike(folder: KeyFolder) -> None:
+    """Eight digits name a file, and two keys can share them."""
+    old = folder.signer("engine").keyid
+    beside = folder.file_beside("engine", old)
+    shutil.copy(folder.file_of("log"), beside)
+    before = beside.read_bytes()
+    new, _ = folder.add("engine", None, beside=True)
+    with pytest.raises(IOFailure, match=f"another file is called {beside.name}"):
+        folder.settle("engine", old, new.keyid)
+    assert folder.signer("engine").keyid == old
+    assert folder.find("engine", new.keyid) is not None
+    assert beside.read_bytes() == before
+    beside.unlink()
+    folder.settle("engine", old, new.keyid)
+    assert folder.signer("engine").keyid == new.keyid
+    assert folder.find("engine", old) is not None
+
+
+@pytest.mark.parametrize("link", [False, True], ids=["a file", "a link that leads nowhere"])
+def test_a_key_of_a_library_takes_the_place_of_no_other(folder: KeyFolder, link: bool) -> None:
+    """`engine.pem` is the old key; `engine.uri` is there too, and of another."""
+    old, new = folder.signer("engine").keyid, folder.signer("log").keyid
+    fresh = folder.file_beside("engine", new, ".uri")
+    there = folder.path / "engine.uri"
+    if link:
+        there.symlink_to("nowhere")
+    else:
+        there.write_bytes(b"another")
+    # As if a library held it: what is in the file of a URI is asked of that library alone.
+    fresh.write_bytes(b"")
+
+    class Kept(KeyFolder):
+        def locate(self, role: str, keyid: str | None) -> Path | None:
+            return {old: self.path / "engine.pem", new: fresh}[str(keyid)]
+
+    with pytest.raises(IOFailure, match=r"another file is called engine\.uri"):
+        Kept(folder.path).settle("engine", old, new)
+    assert folder.signer("engine").keyid == old
+    assert fresh.exists()
+    there.unlink()
+    Kept(folder.path).settle("engine", old, new)
+    assert folder.file_of("engine") == there
+    assert not fresh.exists()
+    assert folder.find("engine", old) is not None
 
 
 def test_the_folder_of_another_user_is_refused(tmp_path: Path) -> None:

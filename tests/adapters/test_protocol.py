@@ -145,7 +145,10 @@ CASES = {
     "null_bytes": (b"\0" * 10, "p.toml, line 1"),
     "nested": ("x = " + "[" * 100_000, "p.toml"),
     "digits": (HEAD + "x = " + "9" * 5000, "p.toml"),
-    "too_long": ("#" * (PROTOCOL_BYTES_MAX + 1), "p.toml: expected at most 1,048,576 bytes"),
+    "too_long": (
+        "#" * (PROTOCOL_BYTES_MAX + 1),
+        "p.toml: expected a protocol, at most 1,048,576 bytes",
+    ),
 }
 
 

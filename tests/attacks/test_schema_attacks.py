@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -308,15 +307,17 @@ def test_no_value_is_longer_than_what_is_written(path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_query_that_never_ends(tmp_path: Path) -> None:
+    query = ENDLESS.replace("SELECT 1 ", "SELECT said(1, x'6f6e0a') ", 1)
     script = (
-        "import sqlite3, sys\n"
+        "import os, sqlite3\n"
         "from pathlib import Path\n"
         "from causebook.adapters.store.sqlite_file import ERRORS, bound, translate\n"
         "c = sqlite3.connect(':memory:')\n"
         "bound(c)\n"
-        "c.create_function('said', 0, lambda: print('on', flush=True) or 1)\n"
+        # No Python is underway when it has said so: only the handler of `bound` is, from then on.
+        "c.create_function('said', 2, os.write)\n"
         "try:\n"
-        f"    c.execute({ENDLESS.replace('SELECT 1 ', 'SELECT said() ', 1)!r}).fetchone()\n"
+        f"    c.execute({query!r}).fetchone()\n"
         "except ERRORS as error:\n"
         "    raise translate(error, Path('x'), 'x', 1) from None\n"
     )
@@ -328,7 +329,6 @@ def test_ctrl_c_ends_a_query_that_never_ends(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "on\n"
-        time.sleep(0.3)  # until no Python is underway in it
         process.send_signal(signal.SIGINT)
         try:
             _, told = process.communicate(timeout=20)

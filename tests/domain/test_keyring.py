@@ -11,7 +11,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from causebook.domain.checkpoint import Checkpoint
+from causebook.domain.checkpoint import Checkpoint, SignedCheckpoint
 from causebook.domain.ed25519 import SMALL_ORDER
 from causebook.domain.events import (
     EVENTS,
@@ -30,7 +30,7 @@ from causebook.domain.keyring import (
     signer_of,
     spki_of,
 )
-from causebook.domain.note import COSIGNATURE, NoteKey, sign_note
+from causebook.domain.note import COSIGNATURE, NoteError, NoteKey, sign_note
 
 LEDGER, NONCE = "audit.example.com/team", "5" * 64
 
@@ -83,6 +83,10 @@ def sealed(size: int = 40, key: Key = LOG, origin: str = LEDGER) -> str:
     """The note of a checkpoint."""
     text = Checkpoint(origin, size, bytes([size % 256]) * 32).text
     return sign_note(text, NoteKey(origin, key.public), key.private.sign).raw.decode()
+
+
+def signed(note: str) -> SignedCheckpoint:
+    return SignedCheckpoint.parse(note.encode())
 
 
 def enrolled(key: Key, role: Role, name: str = "somebody", **update: Any) -> KeyEnrolled:
@@ -356,6 +360,33 @@ def test_a_retired_log_key_vouches_for_the_end_of_another_as_far_as_it_is_truste
     assert fault == (None if size <= 40 else expected)
 
 
+@pytest.mark.parametrize(("size", "by"), [(40, LOG), (41, None)])
+def test_a_checkpoint_is_signed_by_a_log_key_whose_trust_reaches_its_size(
+    size: int, by: Key | None
+) -> None:
+    ring = book(*ENROLLED, rotated(LOG_2, LOG, "log"), retired(LOG, 40)).ring
+    found = ring.signer_of_checkpoint(signed(sealed(size, LOG)), verify)
+    assert found == (None if by is None else ring.keys[by.keyid])
+    newer = ring.signer_of_checkpoint(signed(sealed(size, LOG_2)), verify)
+    assert newer == ring.keys[LOG_2.keyid]
+
+
+def test_a_checkpoint_of_another_origin_or_key_is_signed_by_no_log_key() -> None:
+    ring = book(*ENROLLED).ring
+    for note in (sealed(origin=OLD_ORIGIN), sealed(key=ENGINE), sealed(key=SECOND)):
+        assert ring.signer_of_checkpoint(signed(note), verify) is None
+    # Another log's checkpoint that is signed by this one's key and under its name.
+    text = Checkpoint(OLD_ORIGIN, 40, bytes(32)).text
+    note = sign_note(text, NoteKey(LEDGER, LOG.public), LOG.private.sign).raw.decode()
+    assert ring.signer_of_checkpoint(signed(note), verify) is None
+
+
+def test_a_log_keys_signature_that_does_not_hold_is_an_error() -> None:
+    ring = book(*ENROLLED).ring
+    with pytest.raises(NoteError, match="that holds, found one that does not"):
+        ring.signer_of_checkpoint(signed(sealed().replace("\n40\n", "\n41\n")), verify)
+
+
 def test_the_newest_key_of_a_role_comes_first_and_a_retired_one_not_at_all() -> None:
     made = book(*ENROLLED, rotated(SECOND, ENGINE, "engine"))
     assert [key.keyid for key in made.ring.active("engine")] == [SECOND.keyid, ENGINE.keyid]
@@ -450,3 +481,15 @@ def test_base64_with_idle_bits_is_no_second_name_of_a_key() -> None:
     assert base64.b64decode(other) == ROOT.spki
     with pytest.raises(ValueError, match="canonical base64"):
         raw_key(other)
+
+
+@pytest.mark.parametrize("field", ["possession", "handover"])
+def test_a_signature_in_an_enrolment_has_one_spelling(field: str) -> None:
+    """64 bytes end in two `=`, so four bits of the last digit say nothing."""
+    good = rotated(SECOND, ENGINE, "engine")
+    text = getattr(good, field)
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    other = text[:-3] + alphabet[alphabet.index(text[-3]) ^ 1] + "=="
+    assert base64.b64decode(other) == base64.b64decode(text)
+    with pytest.raises(ValueError, match=field):
+        KeyEnrolled.model_validate({**good.model_dump(), field: other})

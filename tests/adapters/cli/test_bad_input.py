@@ -83,7 +83,7 @@ def test_a_protocol_that_does_not_hold(desk: Desk, text: str, words: tuple[str, 
 
 
 def test_a_protocol_that_is_missing(desk: Desk) -> None:
-    refused(invoke(*JUDGE), 66, "protocol.toml: expected a protocol, found no such file")
+    refused(invoke(*JUDGE), 66, "protocol.toml: expected a file with a protocol, found none")
 
 
 def test_a_script_that_is_missing(desk: Desk) -> None:
@@ -116,7 +116,7 @@ def test_a_script_with_a_line_that_is_none(desk: Desk) -> None:
         (("--spec", "@gone"), 66, ("gone",)),
         (("--spec", "\udcff"), 64, ("--spec", "Unicode")),
         (("--workspace", "\udcff"), 66, ("found nothing",)),
-        (("--protocol", "\udcff"), 66, ("no such file",)),
+        (("--protocol", "\udcff"), 66, ("found none",)),
         (("--base", "\udcff"), 66, ("expected a commit",)),
         (("--model", "j1=\udcff"), 64, ("model",)),
         (("--attempt", "2"), 64, ("--attempt", "expected 1, found 2")),
