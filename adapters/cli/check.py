@@ -15,14 +15,13 @@ from ..replay import EvaluationReplay, ReplayReport
 from ..replay import replay as replay_task
 from ..store.location import SQLiteLocation, locate
 from ..verification.audit import audit
-from .findings import FINDINGS_SHOWN_MAX, said, show_place, stream_of
+from .findings import FINDINGS_SHOWN_MAX, NOTE_CELLS, said, show_noted, show_place, stream_of
 from .hints import hint_of
 from .reading import at_ledger, read
 from .terminal import Column, Part, Terminal, json_page, out, warn
 from .verify_options import Asked, pins_of_user
 
 _STYLES: Final = {"PASS": "good", "FAIL": "bad", "NOT CHECKED": "warn"}
-_NOTE_CELLS: Final = 29
 
 
 def verify(url: str, asked: Asked, *, live: bool, as_json: bool, brief: bool = False) -> int:
@@ -133,31 +132,18 @@ def _show_check(page: Terminal, check: Check) -> None:
     status = f"{check.status:<11}" if note or check.findings else check.status
     head: list[Part] = [f"  {check.name:<12}  ", (status, _STYLES[check.status])]
     if not check.findings:
-        _noted(page, head, note)
+        show_noted(page, head, note)
         return
     shown = check.findings[:FINDINGS_SHOWN_MAX]
     for finding in shown:
-        show_place(page, [*head, "  "], finding.place, indent=_NOTE_CELLS)
-        page.paragraph(said(finding.expected, finding.found), indent=_NOTE_CELLS)
-        head = [" " * (_NOTE_CELLS - 2)]
+        show_place(page, [*head, "  "], finding.place, indent=NOTE_CELLS)
+        page.paragraph(said(finding.expected, finding.found), indent=NOTE_CELLS)
+        head = [" " * (NOTE_CELLS - 2)]
     more = len(check.findings) - len(shown) + check.more
     if more:
-        page.line(" " * _NOTE_CELLS, f"and {more:,} more: --json lists them")
+        page.line(" " * NOTE_CELLS, f"and {more:,} more: --json lists them")
     if note:
-        page.paragraph(note, indent=_NOTE_CELLS)
-
-
-def _noted(page: Terminal, head: list[Part], note: str) -> None:
-    """A check's line, its note broken between words and standing in its own column."""
-    words, line = note.split(" "), ""
-    for word in words:
-        longer = f"{line} {word}".strip()
-        if line and _NOTE_CELLS + page.cells(longer) > page.width:
-            page.line(*head, "  ", line)
-            head, line = [" " * (_NOTE_CELLS - 2)], word
-        else:
-            line = longer
-    page.line(*head, *(["  ", line] if line else []))
+        page.paragraph(note, indent=NOTE_CELLS)
 
 
 def replay(task: str, url: str, *, as_json: bool) -> int:

@@ -11,6 +11,9 @@ from ..findings import Finding
 from .terminal import Part, Terminal, short
 
 FINDINGS_SHOWN_MAX: Final = 10
+NOTE_CELLS: Final = 29
+"""The column in which the note of an answer begins."""
+
 _DIGEST: Final = re.compile(r"\b[0-9a-f]{64}\b")
 _DIGEST_CELLS: Final = 64
 _GAP: Final = re.compile(r"v(\d+) after (v\d+|nothing)")
@@ -43,6 +46,19 @@ def show_place(page: Terminal, head: Sequence[Part], place: str, *, indent: int)
     page.line(*head, lines[0])
     for line, begin in zip(lines[1:], at[1:], strict=True):
         page.line(" " * begin, line)
+
+
+def show_noted(page: Terminal, head: Sequence[Part], note: str) -> None:
+    """Print an answer's line: its note after `head`, broken between words, in the column `NOTE_CELLS`."""
+    words, line = note.split(" "), ""
+    for word in words:
+        longer = f"{line} {word}".strip()
+        if line and NOTE_CELLS + page.cells(longer) > page.width:
+            page.line(*head, "  ", line)
+            head, line = [" " * (NOTE_CELLS - 2)], word
+        else:
+            line = longer
+    page.line(*head, *(["  ", line] if line else []))
 
 
 def show_finding(page: Terminal, finding: Finding) -> None:

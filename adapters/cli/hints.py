@@ -52,7 +52,7 @@ def _forked(report: Report, finding: Finding, at: str, *, is_written: bool) -> H
 
 def _unverifiable(finding: Finding, at: str) -> Hint:
     if finding.check == "witnesses":
-        return "more cosignatures can be asked for:", f"causebook seal --witness URL{at}"
+        return "more cosignatures can be asked for:", f"causebook seal --policy FILE{at}"
     if finding.check == "tree":
         return "nothing is sealed so far:", f"causebook seal{at}"
     if finding.check == "consistency" and finding.place.startswith("the pin of"):

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Final, TypeVar, get_args
 
 from ...domain.checkpoint import SignedCheckpoint
-from ...domain.errors import BadData, CausebookError, Denied, IOFailure, Misuse, NoInput
+from ...domain.errors import BadData, CausebookError, IOFailure, Misuse
 from ...domain.note import NOTE_BYTES_MAX
 from ...domain.policy import POLICY_BYTES_MAX, Policy
 from ...domain.streams import LEDGER, shorten
 from ...domain.trust import TRUST_BYTES_MAX, Trust
+from ..files import read_file
 from ..findings import CheckName
 from ..reading import Unreadable, read
 from ..store.snapshot import open_snapshot
@@ -72,16 +73,20 @@ class Asked:
 
         Raises `NoInput`, `BadData`, `Misuse`, `Denied`, `IOFailure` for what was named.
         """
-        policy = None if self.policy is None else _read(self.policy, POLICY_BYTES_MAX, Policy.parse)
+        trust, policy = None, None
+        if self.trust is not None:
+            trust = _read(self.trust, TRUST_BYTES_MAX, "what to trust", Trust.parse)
+        if self.policy is not None:
+            policy = _read(self.policy, POLICY_BYTES_MAX, "a policy", Policy.parse)
         return Against(
             pins=pins,
             why_no_pins=why_no_pins,
             places=places_of(url),
             checkpoints=[
-                (file, _read(file, NOTE_BYTES_MAX, SignedCheckpoint.parse))
+                (file, _read(file, NOTE_BYTES_MAX, "a checkpoint", SignedCheckpoint.parse))
                 for file in self.checkpoints
             ],
-            trust=None if self.trust is None else _read(self.trust, TRUST_BYTES_MAX, Trust.parse),
+            trust=trust,
             policy=policy,
             age_seconds_max=None if self.max_age is None else _seconds(self.max_age),
             heard=_ask(self.witnesses, policy, url, live=live) if self.witnesses else (),
@@ -104,16 +109,8 @@ def pins_of_user() -> tuple[Pins | None, list[Pin], str]:
         return None, [], error.message
 
 
-def _read(file: str, bytes_max: int, parse: Callable[[bytes], T]) -> T:
-    try:
-        with open(file, "rb") as stream:
-            raw = stream.read(bytes_max + 1)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):
-        raise NoInput(f"{file}: expected a file, found none") from None
-    except PermissionError:
-        raise Denied(f"{file}: not readable by this user") from None
-    except OSError as error:
-        raise IOFailure(f"{file}: {error.strerror}") from None
+def _read(file: str, bytes_max: int, what: str, parse: Callable[[bytes], T]) -> T:
+    raw = read_file(file, bytes_max, what)
     try:
         return parse(raw)
     except BadData as error:

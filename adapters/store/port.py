@@ -86,6 +86,12 @@ Addition = Literal["cosignature", "timestamp"]
 TREE: Final = "tree"
 """The name of the tree among the projections: of its position, and of the right to write it."""
 
+TREE_VERSION: Final = 1
+"""Of that projection, as this program makes and reads it."""
+
+ROW_ID_BYTES: Final = 8
+"""Of a row id in a tile of level 0."""
+
 
 class LedgerMoved(Exception):
     """The `ledger` stream is longer than the caller knew: read it again, check the key, append again."""

@@ -41,6 +41,7 @@ from .shared import (
     projection_row,
     projector_lock_name,
     refused,
+    row_id_within,
 )
 
 _ATTEMPTS = 3
@@ -169,7 +170,8 @@ class PostgresStore(PostgresTree):
         ]
 
     def rows(self, *, after: int = 0, limit: int = 1000) -> list[tuple[int, Row]]:
-        return [(row_id, Row(*row)) for row_id, *row in self._select(_ROWS, (after, limit))]
+        found = self._select(_ROWS, (row_id_within(after), limit))
+        return [(row_id, Row(*row)) for row_id, *row in found]
 
     def count(self) -> int:
         return cast(int, self._select("SELECT count(*) FROM causebook.stored_events")[0][0])

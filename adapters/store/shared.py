@@ -15,6 +15,7 @@ LEDGER = "ledger"
 NO_LEDGER_HINT = "--ledger URL or CAUSEBOOK_LEDGER names another; causebook init makes one"
 
 _TILE_WIDTH, _HASH_BYTES = 256, 32
+_ROW_ID_MIN, _ROW_ID_MAX = -(2**63), 2**63 - 1
 _LOCK_NAME = re.compile(r"[0-9a-f]{32}\Z")
 
 
@@ -51,6 +52,11 @@ def position_of(version: object, row_id: object, digest: object) -> Position:
         row_id if isinstance(row_id, int) else -1,
         digest if isinstance(digest, str) else f"a {type(digest).__name__}",
     )
+
+
+def row_id_within(row_id: int) -> int:
+    """The row id, or the nearest one that a store can hold: the one before a planted one may be beyond."""
+    return min(max(row_id, _ROW_ID_MIN), _ROW_ID_MAX)
 
 
 def projection_row(key: object, value: object) -> ProjectionRow:

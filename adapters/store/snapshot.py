@@ -12,7 +12,8 @@ On SQLite the snapshot is one of three, and none leaves a file behind beside the
 - no filled `-wal` beside it: the file is read with `immutable=1`, which takes no lock, works on a read-only
   mount, and holds only while nobody checkpoints: at the end, size and time of the file must be what they were
 - a filled `-wal`: the file and the log are copied to a private folder, and read there
-- `live=True` and a `-wal`: read in place, in one transaction, while others write
+- `live=True`, a `-wal` and the `-shm` of whoever writes: read in place, in one transaction, while others
+  write. SQLite is told neither to write to the `-shm` nor to make one
 
 On PostgreSQL it is one REPEATABLE READ, READ ONLY transaction.
 """

@@ -12,13 +12,16 @@ from psycopg.pq import TransactionStatus
 from .location import PostgresLocation
 from .port import Row
 from .postgres_server import connect, reported, require_ledger
-from .snapshot_port import BATCH_ROWS, Snapshot
+from .shared import row_id_within
+from .snapshot_port import BATCH_ROWS, RECORDS_AT_ONCE, Snapshot
 
 _TIMEOUT_SECONDS = 30.0
 
 
 class PostgresSnapshot(Snapshot):
     """See `Snapshot`. Owns one connection."""
+
+    _octets = "octet_length({})"
 
     def __init__(self, location: PostgresLocation) -> None:
         super().__init__(location.shown)
@@ -40,17 +43,15 @@ class PostgresSnapshot(Snapshot):
                 raise
 
     def rows(self, after: int = 0) -> Iterator[tuple[int, Row]]:
-        query = "SELECT notification_id, originator_id, originator_version, topic, state"
-        query += " FROM stored_events"
-        if after:
-            found = self._select(f"{query} WHERE notification_id > ? ORDER BY 1", (after,))
-        else:
-            found = self._select(f"{query} ORDER BY 1")
-        for row_id, stream, version, label, record in found:
+        first = " WHERE notification_id > ?" if after else ""
+        query = f"SELECT notification_id, {self._record_columns()} FROM stored_events{first}"  # noqa: S608
+        given = (row_id_within(after),) if after else ()
+        found = self._select(f"{query} ORDER BY 1", given, batch=RECORDS_AT_ONCE)
+        for row_id, stream, version, label, record, length in found:
             if type(record) is bytes and type(label) is str:
                 yield row_id, Row(stream, version, label, record)
             else:
-                yield row_id, self._row(f"row {row_id}", (stream, version, label, record))
+                yield row_id, self._row(f"row {row_id}", (stream, version, label, record, length))
 
     def count(self) -> int:
         ((records,),) = self._select("SELECT count(*) FROM stored_events")

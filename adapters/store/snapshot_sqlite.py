@@ -14,7 +14,8 @@ from typing import Any, LiteralString
 from ...domain.errors import BadData, Busy, IOFailure
 from .location import SQLiteLocation, file_uri
 from .port import Row
-from .snapshot_port import BATCH_ROWS, Snapshot
+from .shared import row_id_within
+from .snapshot_port import BATCH_ROWS, RECORDS_AT_ONCE, Snapshot
 from .sqlite_file import ERRORS, bound, require_file, require_readable, translate
 
 _COPIES_MAX = 5
@@ -37,8 +38,9 @@ def open_sqlite_snapshot(location: SQLiteLocation, *, live: bool) -> Snapshot:
             )
         before = _stamp(path)
         wal = _beside(path, "-wal")
-        if live and wal.exists():
-            return SQLiteSnapshot(location, location.uri("mode=ro"))
+        # Without the index of the log beside it nobody has the ledger open, and SQLite would make one.
+        if live and wal.exists() and _beside(path, "-shm").exists():
+            return SQLiteSnapshot(location, location.uri("mode=ro&readonly_shm=1"))
         if not _size(wal):
             # A writer that starts from here on fills a log that is not seen: the snapshot is older, not
             # broken.
@@ -60,6 +62,9 @@ def open_sqlite_snapshot(location: SQLiteLocation, *, live: bool) -> Snapshot:
 
 class SQLiteSnapshot(Snapshot):
     """See `Snapshot`. Owns the connection, and the folder of the copy where there is one."""
+
+    # `length` of a text counts characters, and only those before a NUL; of a blob it need not load it.
+    _octets = "CASE typeof({0}) WHEN 'blob' THEN length({0}) ELSE length(CAST({0} AS BLOB)) END"
 
     def __init__(
         self,
@@ -94,10 +99,10 @@ class SQLiteSnapshot(Snapshot):
 
     def rows(self, after: int = 0) -> Iterator[tuple[int, Row]]:
         first = " WHERE rowid > ?" if after else ""
-        query = "SELECT rowid, originator_id, originator_version, topic, state FROM stored_events"
-        last = after
-        for chunk in self._chunks(f"{query}{first} ORDER BY rowid", (after,) if after else ()):
-            for row_id, stream, version, label, record in chunk:
+        query = f"SELECT rowid, {self._record_columns()} FROM stored_events{first}"  # noqa: S608
+        last, given = after, (row_id_within(after),) if after else ()
+        for chunk in self._chunks(f"{query} ORDER BY rowid", given, RECORDS_AT_ONCE):
+            for row_id, stream, version, label, record, length in chunk:
                 if (
                     type(record) is bytes
                     and type(stream) is str
@@ -106,7 +111,10 @@ class SQLiteSnapshot(Snapshot):
                 ):
                     yield row_id, Row(stream, version, label, record)
                 else:
-                    yield row_id, self._row(f"row {row_id}", (stream, version, label, record))
+                    yield (
+                        row_id,
+                        self._row(f"row {row_id}", (stream, version, label, record, length)),
+                    )
                 last = row_id
             if not isinstance(last, int):
                 raise BadData(f"{self.location}: expected integers as row ids, found {last!r}")

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from ...domain.errors import BadData, Busy, CannotCreate, CausebookError, IOFailure
 from ...domain.streams import shorten
+from ..durable import make_folder_durably
 from .application import LedgerApplication
 from .location import SQLiteLocation
 from .locks import FileLock, try_file_lock, wait_file_lock
@@ -29,6 +30,7 @@ from .shared import (
     projection_row,
     projector_lock_name,
     refused,
+    row_id_within,
 )
 from .sqlite_file import (
     ERRORS,
@@ -119,7 +121,8 @@ class SQLiteStore(SQLiteTree):
 
     def rows(self, *, after: int = 0, limit: int = 1000) -> list[tuple[int, Row]]:
         return [
-            (n, self._row(tuple(columns))) for n, *columns in self._select(_ROWS, (after, limit))
+            (n, self._row(tuple(columns)))
+            for n, *columns in self._select(_ROWS, (row_id_within(after), limit))
         ]
 
     def count(self) -> int:
@@ -225,7 +228,7 @@ def found_sqlite(location: SQLiteLocation, *, lock_timeout_seconds: float) -> SQ
     try:
         if path.exists() and not path.is_file():
             raise CannotCreate(f"{shown}: is there already, and no file")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder_durably(path.parent, mode=0o777)
         # One founder at a time: the change to a write-ahead log does not wait for locks.
         lock = wait_file_lock(path, "found", lock_timeout_seconds)
     except OSError as error:

@@ -13,12 +13,12 @@ in `audit`. What is looked at is never written to: see `open_snapshot`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import get_args
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, get_args
 
 from ...domain.checkpoint import SignedCheckpoint
-from ...domain.errors import BadData, CausebookError, Misuse
+from ...domain.errors import BadData, Busy, CausebookError, Misuse
 from ...domain.policy import Policy
 from ...domain.streams import shorten
 from ...domain.trust import Trust
@@ -31,6 +31,9 @@ from ..store.snapshot import Snapshot, open_snapshot
 from .held import Against, Named
 from .pins import Pins, places_of
 from .verify import verify as verify_ledger
+
+LOOKS_MAX: Final = 3
+"""How often a ledger is looked at whose pin another look moves meanwhile."""
 
 
 def verify(
@@ -96,17 +99,31 @@ class Audit:
 def audit(url: str, against: Against, pins: Pins | None, *, live: bool = False) -> Audit:
     """Check a ledger and its projections, and move its pin where nothing failed; `pins` None keeps none.
 
-    Raises what `open_snapshot` and `verify_ledger` raise.
+    Where another look moved the pin meanwhile, this one was held against less than is known by now: it is
+    done again, `LOOKS_MAX` times in all. Raises `Busy` after that, and what `open_snapshot` and
+    `verify_ledger` raise.
     """
-    with open_snapshot(url, live=live) as snapshot:
-        report = _report(snapshot, against)
-    if pins is not None and report.code in (INTACT, FIRST_LOOK) and report.looked is not None:
+    for _ in range(LOOKS_MAX):
+        with open_snapshot(url, live=live) as snapshot:
+            report = _report(snapshot, against)
+        if pins is None or report.code not in (INTACT, FIRST_LOOK) or report.looked is None:
+            return Audit(report)
         try:
             was = against.pin_of(report.origin)
-            pins.move(report.looked, was=was, places=places_of(url))
+            if pins.move(report.looked, was=was, places=places_of(url)):
+                return Audit(report)
+            against = replace(against, pins=pins.all())
         except CausebookError as error:
             return Audit(report, error)
-    return Audit(report)
+        if any(
+            pin.seen == report.looked and set(pin.locations) >= set(places_of(url))
+            for pin in against.pins
+        ):
+            return Audit(report)  # the other look came to the same
+    raise Busy(
+        f"the pin of {report.origin}: was moved during each of {LOOKS_MAX} looks",
+        hint="other looks at this ledger are going on: run it again; --no-pin does without",
+    )
 
 
 def _named(number: int, raw: bytes) -> Named:
@@ -137,7 +154,7 @@ def _report(snapshot: Snapshot, against: Against) -> Report:
     report = verify_ledger(
         snapshot,
         projections_check=compare if held else None,
-        why_no_projections="none is made yet: causebook rebuild",
+        why_no_projections=_why_none(obstacles),
         against=against,
     )
     check = report["projections"]
@@ -145,6 +162,16 @@ def _report(snapshot: Snapshot, against: Against) -> Report:
         missing = f"; {listed(obstacles)} {next(iter(obstacles.values()))}" if obstacles else ""
         check.note = f"{held} agree with the events{missing}"
     return report
+
+
+def _why_none(obstacles: Mapping[str, str]) -> str:
+    """Why no projection can be compared: the reasons that there are, most often one."""
+    by_words: dict[str, list[str]] = {}
+    for name, why in obstacles.items():
+        by_words.setdefault(why, []).append(name)
+    if len(by_words) == 1:
+        return next(iter(by_words))
+    return "; ".join(f"{listed(names)} {why}" for why, names in by_words.items())
 
 
 def together(differences: Iterable[Difference]) -> list[Difference]:

@@ -18,8 +18,8 @@ from time import time
 from typing import Final
 
 from ...domain.checkpoint import SignedCheckpoint
-from ...domain.keyring import Keyring, Verify
-from ...domain.note import NoteError, NoteKey, is_signed_by
+from ...domain.keyring import Keyring
+from ...domain.note import NoteError, NoteKey, Verify, is_signed_by
 from ...domain.policy import Policy
 from ...domain.trust import Trust
 from ..findings import FORKED, TRUNCATED, UNVERIFIABLE, Check, CheckName
@@ -91,7 +91,7 @@ NOTHING: Final = Against()
 
 @dataclass(frozen=True)
 class Facts:
-    """What the pass came to. `digests`: of the stream `ledger`, by version.
+    """What the pass came to. `digests`, `ordinals` (where in the log): of the stream `ledger`, by version.
 
     `stored_sizes`: of every checkpoint that the store holds; `sealed`: those of them that hold.
     """
@@ -100,10 +100,15 @@ class Facts:
     founding: str
     keyring: Keyring
     digests: Mapping[int, str]
+    ordinals: Mapping[int, int]
     tree: LogTree
     stored_sizes: Set[int]
     sealed: Sequence[Sealed]
     verify: Verify
+
+    def stored_up_to(self, size: int) -> int:
+        """How many checkpoints the store holds over `size` records or fewer."""
+        return sum(1 for each in self.stored_sizes if each <= size)
 
     @property
     def root_key(self) -> str:
@@ -178,7 +183,7 @@ class Consistency:
             version, digest = seen.ledger_version, seen.ledger_digest
             self._head(place, version, digest, quiet=len(self.check.findings) > failed)
             if seen.checkpoint is not None:
-                self._still_sealed(place, seen.checkpoint)
+                self._still_sealed(place, seen.checkpoint, seen.checkpoints)
         if len(self.check.findings) == failed:
             self.anchored = True
             self._held.append(f"the pin of {pin.date}, size {seen.size:,}")
@@ -227,6 +232,11 @@ class Consistency:
         elif self._same_founding(place, trust.founding, trust.root_key) and self._head(
             place, trust.ledger_version, trust.ledger_digest
         ):
+            ordinal = self.facts.ordinals[trust.ledger_version]
+            if ordinal != trust.ledger_index:
+                expected = f"ledger v{trust.ledger_version} at record {trust.ledger_index}"
+                self.check.find(place, expected, f"at record {ordinal}", FORKED)
+                return
             self.anchored = True
             self._held.append(f"{place}, up to ledger v{trust.ledger_version}")
 
@@ -267,14 +277,20 @@ class Consistency:
             self.check.find(place, expected, found, code)
         return False
 
-    def _still_sealed(self, place: str, signed: SignedCheckpoint) -> None:
-        """A checkpoint that was there is there still: none is ever deleted."""
+    def _still_sealed(self, place: str, signed: SignedCheckpoint, number: int) -> None:
+        """Checkpoints that were there are there still, `number` of them up to the newest then.
+
+        None is ever deleted, and those that come later count more records.
+        """
         size = signed.checkpoint.size
         if size > self.facts.tree.size or self._differs(signed):
             return
         if size not in self.facts.stored_sizes:
             expected = f"a checkpoint of size {size:,} in the store, as then"
             self.check.find(place, expected, "none of that size", TRUNCATED)
+        elif (found := self.facts.stored_up_to(size)) < number:
+            expected = f"{number:,} checkpoints up to size {size:,} in the store, as then"
+            self.check.find(place, expected, f"{found:,}", TRUNCATED)
 
     def _differs(self, signed: SignedCheckpoint) -> bool:
         """Whether the rows have another root at the size of a checkpoint, which they reach."""

@@ -2,9 +2,9 @@
 
 One line of canonical JSON and a LF (the keys sorted; `root` is 32 bytes in base64):
 
-    {"at":"2026-11-29T15:36:00Z","checkpoint":"<the note, or null>","format":1,"founding":"<64 hex>",
-     "ledger_digest":"<64 hex>","ledger_version":4,"locations":["sqlite:////srv/ledger.db"],
-     "origin":"audit.example.com/team","root":"<base64>","root_key":"<base64>","size":1100}
+    {"at":"2026-11-29T15:36:00Z","checkpoint":"<the note, or null>","checkpoints":3,"format":1,
+     "founding":"<64 hex>","ledger_digest":"<64 hex>","ledger_version":4,
+     "locations":["sqlite:////srv/ledger.db"],"origin":"audit.example.com/team","root":"<base64>","root_key":"<base64>","size":1100}
 
 This module takes values and bytes; where pins lie and how they move is adapters/verification/pins.py.
 """
@@ -26,8 +26,8 @@ FORMAT: Final = 1
 PIN_BYTES_MAX: Final = 256 * 1024
 
 _KEYS: Final = [
-    *("at", "checkpoint", "format", "founding", "ledger_digest", "ledger_version", "locations"),
-    *("origin", "root", "root_key", "size"),
+    *("at", "checkpoint", "checkpoints", "format", "founding", "ledger_digest", "ledger_version"),
+    *("locations", "origin", "root", "root_key", "size"),
 ]
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _AT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -38,8 +38,9 @@ class Looked:
     """What one look verified of a ledger.
 
     `size`, `root` (32 bytes): all of its records, sealed or not. `ledger_version`, `ledger_digest`: the last
-    record of the stream `ledger`. `checkpoint`: the newest one verified, as its log key signed it.
-    `root_key`: base64 of its SubjectPublicKeyInfo; digests in hex.
+    record of the stream `ledger`. `checkpoint`: the newest one verified, as its log key signed it;
+    `checkpoints`: how many the store held up to that one's size. `root_key`: base64 of its
+    SubjectPublicKeyInfo; digests in hex.
     """
 
     origin: str
@@ -50,6 +51,7 @@ class Looked:
     size: int
     root: bytes
     checkpoint: SignedCheckpoint | None = None
+    checkpoints: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Pin:
         document = {
             "at": self.at,
             "checkpoint": None if seen.checkpoint is None else seen.checkpoint.note.raw.decode(),
+            "checkpoints": seen.checkpoints,
             "format": FORMAT,
             "founding": seen.founding,
             "ledger_digest": seen.ledger_digest,
@@ -112,6 +115,8 @@ def _looked(document: dict[str, Any]) -> Looked:
     for name in ("size", "ledger_version"):
         if type(document[name]) is not int or not 1 <= document[name] <= INTEGER_MAX:
             raise ValueError(f"{name}: expected a whole number from 1")
+    if type(document["checkpoints"]) is not int or not 0 <= document["checkpoints"] <= INTEGER_MAX:
+        raise ValueError("checkpoints: expected a whole number")
     if not isinstance(root_key, str) or not isinstance(root, str):
         raise ValueError("root_key, root: expected base64")
     raw_key(root_key)
@@ -124,6 +129,7 @@ def _looked(document: dict[str, Any]) -> Looked:
         size=document["size"],
         root=hash_bytes(root),
         checkpoint=_noted(document["checkpoint"]),
+        checkpoints=document["checkpoints"],
     )
 
 

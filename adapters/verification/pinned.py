@@ -1,9 +1,13 @@
 """A look from a pin: what the same user verified in full before is hashed, and the rest is verified.
 
-    below the pin's size   every row is a leaf of the tree, whose root has to be the pin's: so each byte is
-                           what it was. The stream `ledger`, and every task that has a record after the pin,
-                           is folded in, since what came later builds on it; nothing of it is verified again.
+    below the pin's size   every record is a leaf of the tree, whose root has to be the pin's: so each byte is
+                           what it was; and the columns beside it have to say what it says itself. The stream
+                           `ledger`, and every task that has a record after the pin, is folded in, since what
+                           came later builds on it; nothing of it is verified again.
     from there on          everything is checked as in any look
+
+Where anything below the pin is not what it was, or a key was retired since for what it signed there, there is
+no such look: a full one says what is wrong.
 
 What such a look does not see again: whether evidence of the records below is still there, whether projections
 still follow from them, and evaluations still open in tasks that have no record since.
@@ -15,7 +19,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from ...domain.events import EvidenceErased
+from ...domain.events import EvidenceErased, KeyRetired
+from ...domain.record import LINE_2_BYTES
 from ...domain.streams import LEDGER, evaluations_prefix, task_stream
 from ..reading import Source, Unreadable, read
 from ..store.port import Row
@@ -31,7 +36,8 @@ class Hashed:
     """One pass that hashed every row. `below`: the rows of `ledger` below the pin, by ordinal.
 
     `row_id`: of the last row below it; `tasks`: that have a record since, or whose evidence was erased since;
-    `begun`: those of them that were opened since. `streams`: how many there are.
+    `begun`: those of them that were opened since. `streams`: how many there are. `retired_size`: the least to
+    which a key retired since is trusted; None where none was.
     """
 
     size: int
@@ -41,6 +47,12 @@ class Hashed:
     tasks: set[str] = field(default_factory=set)
     begun: set[str] = field(default_factory=set)
     streams: int = 0
+    retired_size: int | None = None
+
+    @property
+    def distrusts(self) -> bool:
+        """Whether a retirement since the pin takes the trust from a key at a size below it."""
+        return self.retired_size is not None and self.retired_size < self.size
 
     @property
     def ledger(self) -> list[Row]:
@@ -55,6 +67,8 @@ def hashed(source: Source, tree: LogTree, pin: Pin) -> Hashed | None:
     while tree.size < found.size:
         chunk = list(islice(rows, min(_HASHED_AT_ONCE, found.size - tree.size)))
         if not chunk:
+            return None
+        if not all(_is_labelled(row) for _, row in chunk):
             return None
         first = tree.size
         tree.take(chunk)
@@ -75,8 +89,21 @@ def hashed(source: Source, tree: LogTree, pin: Pin) -> Hashed | None:
     return found
 
 
+def _is_labelled(row: Row) -> bool:
+    """Whether the columns beside a record say what it says itself.
+
+    Its line 1 is known to be canonical, so that it ends with these three; none of the names in a stream or a
+    type needs an escape, and without one no other line ends like this.
+    """
+    stream, kind = row.stream, row.type
+    if '"' in stream or "\\" in stream or '"' in kind or "\\" in kind:
+        return False
+    end = f'"stream":"{stream}","type":"{kind}","version":{row.version}}}\n'
+    return row.record.endswith(end.encode(), 0, -LINE_2_BYTES)
+
+
 def found_in(found: Hashed, row: Row) -> None:
-    """Note which task a row since the pin is of."""
+    """Note which task a row since the pin is of, and how far a key is trusted that it retires."""
     if row.stream == LEDGER:
         found.since.append(row)
         try:
@@ -85,6 +112,9 @@ def found_in(found: Hashed, row: Row) -> None:
             return
         if isinstance(event, EvidenceErased):
             found.tasks.add(event.task)
+        if isinstance(event, KeyRetired):
+            known = event.size if found.retired_size is None else found.retired_size
+            found.retired_size = min(known, event.size)
         return
     task = row.stream.split("/")[1] if "/" in row.stream else row.stream
     found.tasks.add(task)

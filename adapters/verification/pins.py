@@ -31,7 +31,7 @@ from typing import Final, Self
 from urllib.parse import quote
 
 from ...domain.errors import BadData, Busy, CausebookError, IOFailure, NoInput
-from ..durable import replace_durably, sync_folder
+from ..durable import make_folder_durably, replace_durably, sync_folder
 from ..store.location import SQLiteLocation, locate
 from .pin import PIN_BYTES_MAX, Looked, Pin
 
@@ -163,6 +163,9 @@ class Pins:
     ) -> None:
         known = tuple(dict.fromkeys([*places, *before]))[:LOCATIONS_MAX]
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()) if at is None else at
+        # Places can be long. The oldest go, as they do beyond the number kept.
+        while len(known) > 1 and len(Pin(looked, known, moment).raw) > PIN_BYTES_MAX:
+            known = known[:-1]
         self._write(Pin(looked, known, moment))
 
     def _file(self, origin: str) -> Path:
@@ -188,15 +191,22 @@ class Pins:
         return pin
 
     def _write(self, pin: Pin) -> None:
+        raw = pin.raw
         try:
-            replace_durably(self._file(pin.seen.origin), pin.raw)
+            Pin.parse(raw)  # what its own reader would refuse makes every later look an error
+            replace_durably(self._file(pin.seen.origin), raw)
         except OSError as error:
             raise _unwritable(self.folder, error) from None
+        except ValueError as error:
+            raise IOFailure(
+                f"{self.folder}: no pin of this ledger can be kept: {error}",
+                hint="--no-pin does without",
+            ) from None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder_durably(self.folder)
             descriptor = os.open(
                 self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
             )

@@ -21,10 +21,11 @@ from ...domain.events import (
     PanelConvened,
     event_from,
 )
-from ...domain.keyring import Keyring, Verify, keyid_of, raw_key, signer_of, spki_of
+from ...domain.keyring import Keyring, keyid_of, raw_key, signer_of, spki_of
+from ...domain.note import Verify
 from ...domain.record import NO_PREVIOUS, Record, digest, parse
 from ...domain.streams import LEDGER, StreamName, parse_stream
-from ..findings import UNVERIFIABLE, Check, CheckName, counted
+from ..findings import TAMPERED, UNVERIFIABLE, Check, CheckName, counted
 from ..reading import Unreadable, misfit, read
 from ..signatures import SignatureChecks
 from ..store.port import Row
@@ -103,6 +104,8 @@ class Walk:
     Rows that were `known` already, at an earlier look that checked them, are folded in for what later ones
     build on: their signatures, roles and evidence are not asked for again. `kept_tasks` are those whose
     streams are then taken in from their beginning; None where all are.
+
+    `enrolments_whole`: the stream `ledger` is all there, so that a key which it does not name is nobody's.
     """
 
     expected: Sequence[Row]
@@ -117,6 +120,7 @@ class Walk:
     retirements: list[tuple[str, int, KeyRetired]] = field(default_factory=list)
     founding: str = ""
     kept_tasks: Set[str] | None = None
+    enrolments_whole: bool = True
 
     def __post_init__(self) -> None:
         self.origin, self._keys = _enrolments(self.expected)
@@ -250,11 +254,18 @@ class Walk:
         if key is None:
             place = f"{row.stream} v{row.version}"
             self.checks["signatures"].find(
-                place, "a key that the ledger enrolled", f"key id {record.keyid}"
+                place,
+                "a key that the ledger enrolled",
+                f"key id {record.keyid}",
+                self._unknown_key_code,
             )
             return
         place_of = (number, row.stream, row.version)
         self.signatures.add(place_of, key.public, record.signature, record.line)
+
+    @property
+    def _unknown_key_code(self) -> int:
+        return TAMPERED if self.enrolments_whole else UNVERIFIABLE
 
     def _role(self, record: Record) -> bool:
         """Whether the signer may sign this; what is past the trust in its key is found, and not forbidden."""
@@ -271,7 +282,8 @@ class Walk:
             if key is not None and record.keyid not in self.keyring.keys:
                 fault = "a key that root had not enrolled by then"
             expected = f"signed by a key for {signer_of(record.type)}"
-            self.checks["roles"].find(f"{record.stream} v{record.version}", expected, fault)
+            code = TAMPERED if key is not None else self._unknown_key_code
+            self.checks["roles"].find(f"{record.stream} v{record.version}", expected, fault, code)
         elif key is not None and key.trusted_size is not None and number >= key.trusted_size:
             expected = f"a key still trusted at record {number}"
             found = f"retired as of size {key.trusted_size}"

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from ...domain.checkpoint import SignedCheckpoint
 from ...domain.events import KeyRetired
-from ...domain.keyring import EnrolledKey, Verify
-from ...domain.note import NoteError, NoteKey, is_signed_by
+from ...domain.keyring import EnrolledKey
+from ...domain.note import NoteError, NoteKey, Verify, is_signed_by
 from ..findings import TAMPERED, TRUNCATED, Check, counted
 from ..reading import Unreadable, read
 from ..store.port import CheckpointRow, Row
@@ -42,16 +42,15 @@ class Sealed:
 
 @dataclass
 class SealedCheck:
-    """The check `tree`. `known_size`: checkpoints up to it had their signatures verified at an earlier look.
+    """The check `tree`. `held`: after `run`, the checkpoints that hold, by size.
 
-    `held`: after `run`, the checkpoints that hold, by size.
+    Signatures are verified at every look, from a pin as well: a checkpoint's bytes are in no tree.
     """
 
     check: Check
     walk: Walk
     tree: LogTree
     verify: Verify
-    known_size: int = 0
     held: list[Sealed] = field(default_factory=list)
     _failed: dict[str, int] = field(default_factory=dict)
     _past_trust: int = 0
@@ -102,10 +101,7 @@ class SealedCheck:
     ) -> tuple[NoteKey, EnrolledKey] | None:
         """The log key that signed it; of several, one whose word counts at that size."""
         size = signed.checkpoint.size
-        if size <= self.known_size:
-            signers = [pair for pair in keys if signed.note.by(pair[0])]
-        else:
-            signers = [pair for pair in keys if is_signed_by(signed.note, pair[0], self.verify)]
+        signers = [pair for pair in keys if is_signed_by(signed.note, pair[0], self.verify)]
         counts = [
             pair
             for pair in signers
@@ -158,13 +154,16 @@ class SealedCheck:
         if number > newest:
             said.append(f"{counted(number - newest, 'record lies', 'records lie')} past it")
         if self.tree.tree_size < newest and check.status == "PASS":
-            reach = (
-                f"its tiles reach to {self.tree.tree_size:,}" if self.tree.tree_size else "no tiles"
-            )
-            said.append(f"{reach}: causebook rebuild")
+            said.append(f"{self._reach()}: causebook rebuild")
         if self._past_trust:
             said.append(f"{self._past_trust:,} by a key that is not trusted so far")
         check.note = ", ".join([*said, check.note] if check.note else said)
+
+    def _reach(self) -> str:
+        """How far the stored tiles reach."""
+        if self.tree.foreign is not None:
+            return f"its tiles are not checked, made by version {self.tree.foreign}"
+        return f"its tiles reach to {self.tree.tree_size:,}" if self.tree.tree_size else "no tiles"
 
 
 def retired_sizes(rows: Iterable[Row]) -> list[int]:

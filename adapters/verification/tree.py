@@ -25,10 +25,8 @@ from ...projections.tree import (
     root,
 )
 from ..findings import DIFFERS, Check
-from ..sealing.tree_writing import VERSION
-from ..store.port import TREE, Position, Row, TileRow
+from ..store.port import ROW_ID_BYTES, TREE, TREE_VERSION, Position, Row, TileRow
 
-_ROW_ID_BYTES: Final = 8
 _HEIGHTS: Final = range(8)
 Numbered = Sequence[tuple[int, Row]]
 """(row id, row), in the order of commit."""
@@ -58,7 +56,8 @@ class LogTree:
     """The tree, row by row. `size`: rows taken in; `roots`: by size, of those of `wanted` that were reached.
 
     `source`: where the store's own tiles are read, to be held against the rows; `check` answers for them.
-    `tree_size`: how many records they hold, known after `finish`.
+    `tree_size`: how many records they hold, known after `finish`. `foreign`: the version that made them,
+    where it is not this program's: they are then not compared.
     """
 
     def __init__(
@@ -71,6 +70,7 @@ class LogTree:
         self.size = 0
         self.roots: dict[int, bytes] = {}
         self.tree_size = 0
+        self.foreign: int | None = None
         self._wanted = sorted(set(wanted))
         self._next_wanted = 0
         # The tile at the right edge: its leaves, and above them the nodes of each height.
@@ -84,6 +84,7 @@ class LogTree:
         self._stored = None
         if source is not None and check is not None:
             self._stored = _StoredTiles(source, check)
+            self.foreign = self._stored.foreign
 
     def take(self, numbered: Numbered) -> None:
         """Take in the next rows."""
@@ -212,17 +213,22 @@ class TreeReader:
 
 
 class _StoredTiles:
-    """The tiles that the store keeps, read once, beside the rows. `leaves`: how many records they hold."""
+    """The tiles that the store keeps, read once, beside the rows. `leaves`: how many records they hold.
+
+    `foreign`: the version that made them, where it is another.
+    """
 
     def __init__(self, source: TileSource, check: Check) -> None:
         self.leaves = 0
+        self.foreign: int | None = None
         self._check = check
         self._tiles = source.tiles()
         self._tile = next(self._tiles, None)
         self._position = source.position(TREE)
         self._at: tuple[int, str] | None = None
-        if self._position is not None and self._position.version != VERSION:
+        if self._position is not None and self._position.version != TREE_VERSION:
             # Made by another version: there is nothing to compare.
+            self.foreign = self._position.version
             self._tiles, self._tile, self._position = iter(()), None, None
 
     def pass_by(self, first: int, numbered: Numbered) -> None:
@@ -247,7 +253,7 @@ class _StoredTiles:
         if self.leaves != first:
             self._find(0, number, "whole tiles before it", f"tiles of {self.leaves:,} records")
         width = len(tile.hashes) // HASH_BYTES
-        if not width or len(tile.hashes) % HASH_BYTES or len(tile.row_ids) != width * _ROW_ID_BYTES:
+        if not width or len(tile.hashes) % HASH_BYTES or len(tile.row_ids) != width * ROW_ID_BYTES:
             found = f"{len(tile.hashes)} and {len(tile.row_ids)} bytes"
             self._find(0, number, "hashes of 32 bytes, and a row id for each", found)
         elif len(hashes) < len(tile.hashes) and tile.hashes.startswith(hashes):
@@ -257,7 +263,7 @@ class _StoredTiles:
             place = _differing(tile.hashes, hashes, HASH_BYTES)
             self._find(0, number, f"the hash of record {first + place}", "another")
         elif row_ids[: len(tile.row_ids)] != tile.row_ids:
-            place = _differing(tile.row_ids, row_ids, _ROW_ID_BYTES)
+            place = _differing(tile.row_ids, row_ids, ROW_ID_BYTES)
             self._find(0, number, f"the row id of record {first + place}", "another")
         self.leaves = first + width
         self._tile = next(self._tiles, None)

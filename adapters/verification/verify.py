@@ -33,7 +33,7 @@ from itertools import islice
 from typing import Final, Protocol
 
 from ...domain.errors import BadData, NoInput
-from ...domain.keyring import Verify
+from ...domain.note import Verify
 from ...domain.proof import ProofError, SplitView
 from ...domain.record import digest
 from ...domain.streams import LEDGER
@@ -75,6 +75,9 @@ class Difference(Protocol):
 
 ProjectionsCheck = Callable[[Source], Iterable[Difference]]
 _Checks = dict[CheckName, Check]
+_RETIRED_SINCE: Final = (
+    "all looked at again: a key lost its trust since the pin, for records before it"
+)
 _OF_THE_LOG: Final[tuple[CheckName, ...]] = ("tree", "consistency", "witnesses", "time")
 
 
@@ -87,6 +90,7 @@ def verify(
     library: Library = "auto",
     threads: int | None = None,
     whole: bool = True,
+    enrolments_whole: bool = True,
     against: Against = NOTHING,
 ) -> Report:
     """Check a ledger.
@@ -94,10 +98,12 @@ def verify(
     `projections_check` holds the stored projections against the events; without it `why_no_projections` is
     said. `anchored`: the founding was known to be the right one beforehand. `threads`: how many check
     signatures beside this one; by default as many as there are processors. `whole`: the source holds all
-    records, so that there is a log to speak of. `against`: what the ledger is held against, and what has to
-    pass. Raises `NoInput` where there is no record at all, and what `source` raises.
+    records, so that there is a log to speak of. `enrolments_whole`: it holds all of the stream `ledger`, so
+    that a key which is not named there is nobody's, and not one that is unknown here. `against`: what the
+    ledger is held against, and what has to pass. Raises `NoInput` where there is no record at all, and what
+    `source` raises.
     """
-    look = _Look(source, against, library, threads, whole)
+    look = _Look(source, against, library, threads, whole, enrolments_whole)
     passed = look.from_pin() if against.from_pin and whole else None
     if passed is None:
         passed = look.in_full()
@@ -132,6 +138,9 @@ def verify(
     _records(checks["records"], source, tree.size)
     if pinned is not None:
         _earlier(checks, pinned[0])
+    elif look.why_in_full:
+        note = checks["roles"].note
+        checks["roles"].note = f"{note}; {look.why_in_full}" if note else look.why_in_full
     _required(checks, against)
     return Report(
         location=source.location,
@@ -155,17 +164,22 @@ _Passed = tuple[Walk, LogTree, _Pinned | None]
 
 @dataclass
 class _Look:
-    """One look at a source: the pass over its rows, and what it came to."""
+    """One look at a source: the pass over its rows, and what it came to.
+
+    `why_in_full`: after `from_pin`, why a look from a pin that holds is not enough, or nothing.
+    """
 
     source: Source
     against: Against
     library: Library
     threads: int | None
     whole: bool
+    enrolments_whole: bool
 
     def __post_init__(self) -> None:
         self.verify: Verify = verifier(self.library)
         self.checkpoints: Sequence[CheckpointRow] = self.source.checkpoints() if self.whole else ()
+        self.why_in_full = ""
 
     def in_full(self) -> _Passed:
         """Check every row. The stream `ledger` is read beforehand, to know which keys come later."""
@@ -193,6 +207,9 @@ class _Look:
         found = hashed(self.source, tree, pin)
         if found is None or found.ledger != known:
             return None  # a full look says what is wrong
+        if found.distrusts:
+            self.why_in_full = _RETIRED_SINCE
+            return None
         with SignatureChecks(self.verify, threads=self.threads) as signatures:
             walk = Walk(found.ledger, checks, signatures, self.verify)
             walk_from(self.source, found, walk)
@@ -201,16 +218,14 @@ class _Look:
 
     def facts(self, passed: _Passed) -> Facts:
         """Answer the check `tree`, and what the checks after it build on."""
-        walk, tree, pinned = passed
-        known_size = 0
-        if pinned is not None and pinned[0].seen.checkpoint is not None:
-            known_size = pinned[0].seen.checkpoint.checkpoint.size
-        sealed = SealedCheck(walk.checks["tree"], walk, tree, self.verify, known_size)
+        walk, tree, _ = passed
+        sealed = SealedCheck(walk.checks["tree"], walk, tree, self.verify)
         return Facts(
             origin=walk.origin,
             founding=walk.founding,
             keyring=walk.keyring,
             digests={row.version: digest(row.record) for row in walk.met},
+            ordinals={row.version: at for row, at in zip(walk.met, walk.ordinals, strict=True)},
             tree=tree,
             stored_sizes={row.size for row in self.checkpoints},
             sealed=sealed.run(self.checkpoints),
@@ -223,6 +238,7 @@ class _Look:
         tree = self._tree(expected, checks)
         with SignatureChecks(self.verify, threads=self.threads) as signatures:
             walk = Walk(expected, checks, signatures, self.verify)
+            walk.enrolments_whole = self.enrolments_whole
             rows = self.source.rows()
             while some := list(islice(rows, ROWS_AT_ONCE)):
                 tree.take(some)
@@ -251,6 +267,7 @@ def _origin(ledger: Iterable[Row]) -> str:
 
 def _looked(facts: Facts) -> Looked:
     version = max(facts.digests, default=0)
+    newest = facts.sealed[-1] if facts.sealed else None
     return Looked(
         origin=facts.origin,
         founding=facts.founding,
@@ -259,7 +276,8 @@ def _looked(facts: Facts) -> Looked:
         ledger_digest=facts.digests.get(version, ""),
         size=facts.tree.size,
         root=facts.tree.root(),
-        checkpoint=facts.sealed[-1].signed if facts.sealed else None,
+        checkpoint=None if newest is None else newest.signed,
+        checkpoints=0 if newest is None else facts.stored_up_to(newest.size),
     )
 
 
@@ -315,10 +333,6 @@ def _earlier(checks: _Checks, pin: Pin) -> None:
     for name in ("signatures", "roles", "chains", "law", "evidence"):
         checks[name].earlier = before
     checks["records"].earlier = f"{before}, hashed again"
-    sealed = pin.seen.checkpoint
-    if sealed is not None:
-        upto = f"up to {sealed.checkpoint.size:,}"
-        checks["tree"].earlier = f"signatures of checkpoints {upto} verified by {date}"
 
 
 def _required(checks: _Checks, against: Against) -> None:

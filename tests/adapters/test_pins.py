@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from causebook.adapters.verification.pin import Looked, Pin
+from causebook.adapters.verification.pin import PIN_BYTES_MAX, Looked, Pin
 from causebook.adapters.verification.pins import LOCATIONS_MAX, Pins, places_of, state_folder
 from causebook.domain.canonical import encode
 from causebook.domain.checkpoint import SignedCheckpoint
@@ -138,6 +138,28 @@ def test_the_places_kept_are_bounded(pins: Pins) -> None:
     assert pin is not None
     assert len(pin.locations) == LOCATIONS_MAX
     assert pin.locations[0] == f"sqlite:////{LOCATIONS_MAX + 4}.db"
+
+
+def test_where_places_are_long_the_oldest_are_let_go(pins: Pins) -> None:
+    """A pin that its own reader refuses would make every later look an error."""
+    long = [f"sqlite:////{n:02d}{'%C3%A9' * 2_000}.db" for n in range(LOCATIONS_MAX)]
+    for place in long:
+        assert pins.move(looked(sealed=True), was=pins.of(ORIGIN), places=(place,))
+    pin = pins.of(ORIGIN)
+    assert pin is not None
+    assert 1 < len(pin.locations) < LOCATIONS_MAX
+    assert list(pin.locations) == long[: -len(pin.locations) - 1 : -1]
+    assert PIN_BYTES_MAX - len(long[0]) - 3 < len(pin.raw) <= PIN_BYTES_MAX
+
+
+def test_a_pin_that_its_reader_would_refuse_is_not_written(pins: Pins) -> None:
+    assert pins.move(looked(8), was=None, places=HERE, at=AT)
+    known = pins.of(ORIGIN)
+    with pytest.raises(IOFailure, match="no pin of this ledger can be kept: expected one line"):
+        pins.move(looked(9), was=known, places=("postgresql://" + "h" * PIN_BYTES_MAX,))
+    with pytest.raises(IOFailure, match="no pin of this ledger can be kept: at: expected a time"):
+        pins.move(looked(9), was=known, places=HERE, at="yesterday")
+    assert pins.of(ORIGIN) == known == Pin(looked(8), HERE, AT)
 
 
 def test_who_holds_the_lock_for_long_is_told_of(pins: Pins) -> None:

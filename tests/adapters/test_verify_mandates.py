@@ -155,8 +155,12 @@ def test_a_judge_convened_with_a_tool_that_there_is_not() -> None:
         said["data"]["judges"][0]["tools"] = ["read_mind"]
 
     forge.resign(TASK, version, change)
-    finding = found(forge)
-    assert (finding.place, finding.found) == (f"{STREAM} v1", "read_mind")
+    report = verify(forge.source(), threads=0)
+    assert report.codes == [UNLAWFUL]
+    assert [(each.place, each.found) for each in report.findings] == [
+        (f"{TASK} v{version}", "PanelConvened"),
+        (f"{STREAM} v1", "read_mind"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import time
@@ -367,6 +368,13 @@ def test_a_file_that_is_not_there_or_is_another(desk: Desk, option: str) -> None
         refused(invoke("verify", option, "wrong.txt"), 65, "wrong.txt")
 
 
+@pytest.mark.parametrize("option", ["--checkpoint", "--trust", "--policy", "--tsa-ca"])
+def test_a_pipe_or_a_device_is_no_file_and_nobody_is_waited_for(desk: Desk, option: str) -> None:
+    os.mkfifo("pipe")
+    for name in ("pipe", "/dev/zero"):
+        refused(invoke("verify", option, name), 66, name)
+
+
 @pytest.mark.parametrize(
     "span", ["", "7", "h", "-1h", "1.5h", "0h", "1w", "٣h", "1h\n", "9" * 12 + "d"]
 )
@@ -401,7 +409,7 @@ def test_a_policy_that_is_met(desk: Desk, witnesses: list[WitnessServer]) -> Non
     desk.judge("T-1", PASS)
     done = invoke("verify", "--no-pin", "--policy", "policy")
     assert (done.code, done.lines[-3]) == (22, "unverifiable")
-    assert done.lines[-1].strip() == "causebook seal --witness URL"
+    assert done.lines[-1].strip() == "causebook seal --policy FILE"
     assert invoke("seal", "--policy", "policy").code == 0
     done = invoke("verify", "--no-pin", "--policy", "policy", "--max-age", "36h")
     assert done.code == 0

@@ -226,6 +226,54 @@ def test_nothing_is_left_beside_the_ledger_or_in_the_temporary_folder(
     assert os.listdir(sqlite_file.parent) == ["ledger.db"]
 
 
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("beside", ["an-empty-log", "an-empty-log-and-its-index", "a-left-log"])
+def test_a_log_that_nobody_writes_to_stays_as_it_lies(
+    sqlite_file: Path, rows: Rows, beside: str, live: bool
+) -> None:
+    """A copy of a ledger, a log beside it, and no writer: SQLite itself would make what is missing."""
+    log, index = (sqlite_file.with_name(f"ledger.db{end}") for end in ("-wal", "-shm"))
+    expected = 3
+    if beside == "a-left-log":
+        with contextlib.closing(open_store(f"sqlite:///{sqlite_file}")) as store:
+            store.append(rows("a", 4, 4), [], ledger_version=0)
+            copies = [path.read_bytes() for path in (sqlite_file, log)]
+        for path, content in zip((sqlite_file, log), copies, strict=True):
+            path.write_bytes(content)
+        expected = 4
+    else:
+        log.touch()
+        if beside == "an-empty-log-and-its-index":
+            index.touch()
+    before = {path.name: path.read_bytes() for path in sqlite_file.parent.iterdir()}
+    for _ in range(2):
+        with open_snapshot(f"sqlite:///{sqlite_file}", live=live) as snapshot:
+            assert snapshot.count() == len(list(snapshot.rows())) == expected
+            assert snapshot.anomalies == []
+        assert {path.name: path.read_bytes() for path in sqlite_file.parent.iterdir()} == before
+
+
+def test_a_ledger_in_use_is_read_live_without_a_byte_written(
+    sqlite_file: Path, rows: Rows, python: Any
+) -> None:
+    reader = (
+        "import sys\nfrom causebook.adapters.store.snapshot import open_snapshot\n"
+        "with open_snapshot(sys.argv[1], live=True) as snapshot:\n"
+        "    print(snapshot.count(), len(list(snapshot.rows())))\n"
+    )
+    url = f"sqlite:///{sqlite_file}"
+    with contextlib.closing(open_store(url)) as store:
+        for version in (4, 5):
+            store.append(rows("a", version, version), [], ledger_version=0)
+            before = {path.name: path.read_bytes() for path in sqlite_file.parent.iterdir()}
+            assert sorted(before) == ["ledger.db", "ledger.db-shm", "ledger.db-wal"]
+            with python(reader, url) as process:
+                said = process.communicate(timeout=60)
+            assert said == (f"{version} {version}\n", "")
+            assert {each.name: each.read_bytes() for each in sqlite_file.parent.iterdir()} == before
+    assert os.listdir(sqlite_file.parent) == ["ledger.db"]
+
+
 def test_a_file_changed_while_it_is_read_fails(sqlite_file: Path, rows: Rows) -> None:
     url = f"sqlite:///{sqlite_file}"
     snapshot = open_snapshot(url)
