@@ -8,16 +8,23 @@ import stat
 from ..domain.errors import BadData, Denied, IOFailure, NoInput
 
 
-def read_file(path: str | os.PathLike[str], bytes_max: int, what: str, *, hint: str = "") -> bytes:
+def read_file(
+    path: str | os.PathLike[str],
+    bytes_max: int,
+    what: str,
+    *,
+    hint: str = "",
+    is_waited_for: bool = False,
+) -> bytes:
     """The bytes of the file at `path`, which is to be `what`: "a checkpoint", say.
 
     A pipe that somebody writes to, as a shell's `<(command)` is, is read to its end; one that nobody writes
-    to, a device or a folder is refused at once. Raises `NoInput`, `Denied`, `IOFailure`, or `BadData` where
-    it holds more than `bytes_max`.
+    to yet is refused at once, unless it `is_waited_for`; so is a device or a folder. Raises `NoInput`,
+    `Denied`, `IOFailure`, or `BadData` where it holds more than `bytes_max`.
     """
     name = os.fspath(path)
     try:
-        with open(name, "rb", opener=without_waiting) as file:
+        with open(name, "rb", opener=None if is_waited_for else without_waiting) as file:
             mode = os.fstat(file.fileno()).st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
                 raise NoInput(f"{name}: expected a file with {what}, found no file", hint=hint)

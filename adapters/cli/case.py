@@ -139,7 +139,7 @@ def _spec(given: str | None) -> str | None:
         return given
     name = given[1:]
     hint = "--spec @FILE reads what the task asks for from a file"
-    content = read_file(name, SPEC_BYTES_MAX, "the spec", hint=hint)
+    content = read_file(name, SPEC_BYTES_MAX, "the spec", hint=hint, is_waited_for=True)
     try:
         return content.decode()
     except UnicodeDecodeError as error:

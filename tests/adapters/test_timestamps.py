@@ -250,7 +250,7 @@ def test_files_without_certificates_are_named(tmp_path: Path) -> None:
         certificates([tmp_path])
     for content in (b"", b"-----BEGIN CERTIFICATE-----\n", b"\x00" * (1024 * 1024 + 1)):
         (tmp_path / "other.pem").write_bytes(content)
-        with pytest.raises(BadData, match="expected (1 to 256 )?certificates"):
+        with pytest.raises(BadData, match=r"expected (1 to 256 )?certificates"):
             certificates([tmp_path / "other.pem"])
 
 
