@@ -70,6 +70,11 @@ def given(name: str) -> Given:
                 return Given(name, path, kind, b"")
             raw = head + file.read(BYTES_MAX + 1 - len(head))
     except IsADirectoryError:
+        if (path / "manifest.json").exists():
+            raise BadData(
+                f"{name}: expected a file, or the folder of a log's tiles, found an unpacked bundle",
+                hint="a bundle is checked unopened: causebook check FILE.zip",
+            ) from None
         if not (path / "checkpoint").is_file():
             raise NoInput(
                 f"{name}: expected a file, or the folder of a log's tiles, found a folder without checkpoint",

@@ -41,6 +41,10 @@ def seal(
     0, or the exit code of the first witness or authority that did not answer with what it was asked for: the
     checkpoint then stands without.
     """
+    if timestamp is not None:
+        from ..timestamps import require_library
+
+        require_library()  # before anything is signed
     named = [] if policy is None else _witnesses_of(policy)
     known = {each.url.rstrip("/") for each in named}
     asked = [WitnessClient(each) for each in witnesses if each.rstrip("/") not in known]

@@ -185,6 +185,10 @@ def test_what_is_of_no_kind_is_said_to_be(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(NoInput, match="a folder without checkpoint"):
         checked(tmp_path / "folder")
+    (tmp_path / "folder" / "checkpoint").write_text("as a bundle has one, too")
+    (tmp_path / "folder" / "manifest.json").write_text("{}")
+    with pytest.raises(BadData, match="found an unpacked bundle"):
+        checked(tmp_path / "folder")
     with pytest.raises(Misuse, match="each file once"):
         check_files([str(desk.proof), str(desk.proof)])
 

@@ -24,6 +24,7 @@ from causebook.adapters.durable import write_new
 from causebook.adapters.keys import ROLES, KeyFolder, KeySigner, read_signer
 from causebook.domain.errors import CannotCreate, Denied, IOFailure
 from causebook.domain.keyring import keyid_of, raw_key
+from tests.tools import tool
 
 PASSPHRASE = b"correct horse battery staple"
 
@@ -397,8 +398,7 @@ def test_a_folder_or_a_pipe_where_a_key_belongs_is_refused_without_waiting(
 
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_a_key_made_by_openssl_is_taken(folder: KeyFolder, encrypted: bool) -> None:
-    openssl = shutil.which("openssl")
-    assert openssl, "this test needs the openssl command"
+    openssl = tool("openssl")
     command = [openssl, "genpkey", "-algorithm", "ed25519"]
     if encrypted:
         command += ["-aes-256-cbc", "-pass", f"pass:{PASSPHRASE.decode()}"]
@@ -410,8 +410,7 @@ def test_a_key_made_by_openssl_is_taken(folder: KeyFolder, encrypted: bool) -> N
 
 
 def test_openssl_reads_a_key_that_was_made(folder: KeyFolder) -> None:
-    openssl = shutil.which("openssl")
-    assert openssl, "this test needs the openssl command"
+    openssl = tool("openssl")
     command = [openssl, "pkey", "-in", str(folder.file_of("engine")), "-pubout", "-outform", "DER"]
     spki = subprocess.run(command, capture_output=True, check=True).stdout
     assert keyid_of(spki) == folder.signer("engine").keyid

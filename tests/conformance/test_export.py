@@ -29,18 +29,11 @@ from causebook.adapters.handover.tiles import write_tiles
 from tests.adapters.bundles import judged, log_key_of, sealed_ledger
 from tests.adapters.forge import prose, reads, verdict
 from tests.adapters.ledgers import Home, hear_each, judges
+from tests.tools import tool
 
 GO_PATH = Path("/usr/share/gocode")
 GO_PACKAGES = GO_PATH / "src" / "golang.org" / "x" / "mod" / "sumdb" / "tlog"
 EVENT_TYPE = "application/vnd.causebook.event+json"
-
-
-def tool(name: str) -> str:
-    """The path of a tool. Skips, saying what is left out, where it is not installed."""
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed: what it says of an export is left out")
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import stat
 import subprocess
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from causebook.adapters.keys import KeyFolder
 from causebook.domain.note import COSIGNATURE, ED25519, NoteKey
 from causebook.domain.trust import Trust
 from tests.adapters.cli.conftest import PASS, WARN, Desk, Done, invoke
+from tests.tools import tool
 
 PEM = "-----BEGIN PUBLIC KEY-----"
 
@@ -149,8 +149,7 @@ def test_encrypted_keys_rotate_under_their_passphrase(desk: Desk) -> None:
 
 
 def test_public_keys_are_read_by_openssl(desk: Desk) -> None:
-    openssl = shutil.which("openssl")
-    assert openssl, "this test needs the openssl command"
+    openssl = tool("openssl")
     pem = invoke("keys", "export", "engine").out.encode()
     command = [openssl, "pkey", "-pubin", "-outform", "DER"]
     der = subprocess.run(command, input=pem, capture_output=True, check=True).stdout
