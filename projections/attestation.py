@@ -1,10 +1,10 @@
 """What a panel decided, as a statement that others' tools carry: in-toto Statement v1.
 
     {"_type":"https://in-toto.io/Statement/v1",
-     "predicate":{"action":"halt","attempt":1,"blocker_validators":["security"],
+     "predicate":{"attempt":1,"blocker_validators":["security"],
                   "counts":{"blocker":1,"pass":2,"total":3,"warn":0},"decided":"<digest of PanelDecided>",
                   "founding":"<digest>","index":76,"later":"<that a later attempt may differ>",
-                  "ledger":"<origin>","phase":"post_execute","policy":"unanimous",
+                  "ledger":"<origin>","outcome":"halt","phase":"post_execute","policy":"unanimous",
                   "proof":"<the tlog-proof of that record, the record as its extra data>",
                   "required":3,"task":"T-104"},
      "predicateType":"urn:causebook:attestation:decision:1",
@@ -46,9 +46,11 @@ _DIGESTS: Final = {
     "sha256": re.compile(r"[0-9a-f]{64}"),
 }
 _KEYS: Final = ["_type", "predicate", "predicateType", "subject"]
-_SAID: Final = (
-    *("action", "attempt", "blocker_validators", "counts", "phase", "policy", "required"),
-)
+_SAID: Final = {"outcome": "action"} | {
+    name: name
+    for name in ("attempt", "blocker_validators", "counts", "phase", "policy", "required")
+}
+"""What a statement repeats, by its own name, and the name that `PanelDecided` has for it."""
 _PREDICATE_KEYS: Final = sorted(
     [*_SAID, "decided", "founding", "index", "later", "ledger", "proof", "task"]
 )
@@ -120,7 +122,7 @@ def statement(
 
 def said_of(decided: Mapping[str, Any]) -> dict[str, Any]:
     """What a statement repeats of the record's `data`, so that it can be read without the record."""
-    return {name: decided[name] for name in _SAID}
+    return {name: decided[field] for name, field in _SAID.items()}
 
 
 def read_statement(payload: bytes) -> Decision:
@@ -155,7 +157,7 @@ def read_statement(payload: bytes) -> Decision:
         raise AttestationError(f"attestation, proof: {error.message}") from None
     except ValueError as error:
         raise AttestationError(f"attestation: {error}") from None
-    said = said_of(predicate)
+    said = {name: predicate[name] for name in _SAID}
     return Decision(
         texts["ledger"],
         texts["founding"],

@@ -63,7 +63,7 @@ class AttestationCheck:
         elif said_of(record.data) != decision.said:
             answer.fault("the predicate", "what PanelDecided says", "something else")
         answer.note = (
-            f"{decision.said['action']}, attempt {decision.said['attempt']}, {decision.said['phase']}, "
+            f"{decision.said['outcome']}, attempt {decision.said['attempt']}, {decision.said['phase']}, "
             f"index {decision.index}"
         )
         self._subject(decision, record)

@@ -349,7 +349,7 @@ def test_an_attestation_that_says_other_than_its_record(exporting: Desk) -> None
     run("export", "T-1", "--attestation", "T-1.json")
     run("export", "T-1", "--bundle", "T-1.zip")
     statement = decode(parse_envelope(Path("T-1.json").read_bytes()).payload)
-    statement["predicate"]["action"] = "proceed"
+    statement["predicate"]["outcome"] = "proceed"
     signer = KeyFolder(exporting.folder / "keys").signer("exporter")
     kind = "application/vnd.in-toto+json"
     lie = seal_envelope(encode(statement), kind, signer.keyid, signer.sign)
