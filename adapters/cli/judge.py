@@ -48,9 +48,8 @@ def judge(
         open_ledger(url, keys, passphrase_file, lock_timeout, ask_once=True) as ledger,
     ):
         page = err() if as_json else out()
-        ledger.writer.signer(
-            "engine"
-        )  # nothing is asked of the log's key where this one is not at hand
+        # First: nothing is asked of the log's key where this one is not at hand.
+        ledger.writer.signer("engine")
         seals = Seals(ledger, lock_timeout)
         seals.check()
         task = ledger.task(case.task, spec=case.spec)

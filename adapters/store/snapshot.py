@@ -21,10 +21,10 @@ On PostgreSQL it is one REPEATABLE READ, READ ONLY transaction.
 from __future__ import annotations
 
 from .location import SQLiteLocation, locate, postgres_module
-from .snapshot_port import Inventory, Snapshot
+from .snapshot_port import Snapshot
 from .snapshot_sqlite import open_sqlite_snapshot
 
-__all__ = ["Inventory", "Snapshot", "open_snapshot"]
+__all__ = ["Snapshot", "open_snapshot"]
 
 
 def open_snapshot(url: str, *, live: bool = False) -> Snapshot:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar, LiteralString, Self
 
@@ -31,15 +30,6 @@ _ADDITIONS_MAX = 1000
 
 What is beyond it is passed over: additions are no records, and how many there are contradicts nothing.
 """
-
-
-@dataclass(frozen=True)
-class Inventory:
-    """What the snapshot holds, in numbers of rows; `projections` by the name of a projection."""
-
-    records: int
-    evidence: int
-    projections: dict[str, int]
 
 
 class Snapshot(ABC):
@@ -240,12 +230,6 @@ class Snapshot(ABC):
                 addition = self._bytes(f"{where}: an addition", body)
                 yield number, note, self._text(f"{where}: kind", kind), addition
             additions += 1
-
-    def inventory(self) -> Inventory:
-        query = "SELECT projection, count(*) FROM projection_rows GROUP BY projection ORDER BY 1"
-        projections = {self._text("a projection", name): n for name, n in self._select(query)}
-        (evidence,) = next(self._select("SELECT count(*) FROM evidence"))
-        return Inventory(records=self.count(), evidence=evidence, projections=projections)
 
     def __enter__(self) -> Self:
         return self

@@ -28,6 +28,7 @@ from causebook.domain.proof import SplitView
 from tests.adapters.cli.conftest import BLOCKER, PASS, WARN, Desk, Done, invoke
 from tests.adapters.timestamp_authority import TimestampAuthority
 from tests.adapters.witnesses import make_witness, serving
+from tests.tools import tool
 
 ORIGIN = "a.example/t"
 
@@ -443,8 +444,7 @@ def test_a_witness_that_does_not_answer(desk: Desk, witnesses: list[WitnessServe
 
 
 def test_a_timestamp(desk: Desk, tmp_path: Path) -> None:
-    if shutil.which("openssl") is None:
-        pytest.skip("there is no openssl here")
+    tool("openssl")
     desk.judge("T-1", PASS)
     with TimestampAuthority(tmp_path / "tsa") as authority:
         stamped = invoke("seal", "--timestamp", authority.url)
