@@ -228,7 +228,7 @@ class GitWorkspace:
         (`worktree/state.py`).
 
         Raises `Denied` where a file may not be read, `IOFailure` where the disk or git fails, `BadData`
-        where there are more than `found_files_max` files.
+        where there are more than `found_files_max` files, or more than `hashed_bytes_max` in them.
         """
         try:
             return state_of(self.root, self._repository, self._survey(), self._tree.hides)
@@ -245,7 +245,7 @@ class GitWorkspace:
         A generator: no file is looked for before the first is asked for, when git has said what it holds.
         """
         object_format = self._object_format or "sha1"
-        yield from survey_of(self._tree, self._files(), object_format, self._limits.chunk_bytes)
+        yield from survey_of(self._tree, self._files(), object_format, self._limits)
 
     def resolve_ref(self, ref: str) -> str:
         """The id of the commit that `ref` names; the id of the empty tree stands for itself.

@@ -53,13 +53,18 @@ class Case:
     models: Mapping[str, Model]
 
 
-def read_case(call: Call, url: str, keys: str) -> Case:
-    """Read all that was asked for. Raises what is wrong with it; the ledger is not touched."""
+def read_case(call: Call, url: str, keys: str, passphrase_file: str | None) -> Case:
+    """Read all that was asked for. Raises what is wrong with it; the ledger is not touched.
+
+    Of the ledger, the keys and the file of their passphrase it is told where they are, to keep them from the
+    judges.
+    """
     task = require_id(call.task, "task")
     protocol = load_protocol(call.protocol).with_models(_overrides(call.models))
     phase = _phase(call, protocol)
     spec = _spec(call.spec)
-    workspace = _workspace(call.workspace, url, Path(keys))
+    unlocks = [] if passphrase_file is None else [Path(passphrase_file)]
+    workspace = _workspace(call.workspace, url, Path(keys), unlocks)
     base = _base(workspace, phase, call.base)
     models = {
         judge: _model(judge, name, protocol.timeout_seconds)
@@ -149,9 +154,10 @@ def _spec(given: str | None) -> str | None:
         ) from None
 
 
-def _workspace(directory: str, url: str, keys: Path) -> GitWorkspace:
-    """The tree to judge. Neither ledger nor keys are read: what a judge reads goes to its model."""
-    workspace = GitWorkspace(Path(directory), private=[keys, *_ledger_files(url)])
+def _workspace(directory: str, url: str, keys: Path, unlocks: list[Path]) -> GitWorkspace:
+    """The tree to judge. Neither ledger nor keys, nor what `unlocks` them, are read: judges' reads go out."""
+    private = [keys, *unlocks, *_ledger_files(url)]
+    workspace = GitWorkspace(Path(directory), private=private)
     if workspace.root.is_relative_to(keys.resolve()):
         raise Misuse(
             f"--workspace: {directory} lies in the folder of the keys, which no judge may read",

@@ -42,7 +42,7 @@ def judge(
     A panel that sits is heard to its end even where what it does cannot be printed; then `IOFailure` or
     `ReaderGone` is raised, since the answer reached nobody.
     """
-    case = read_case(call, url, keys)
+    case = read_case(call, url, keys, passphrase_file)
     with (
         _told_to_stop(),
         open_ledger(url, keys, passphrase_file, lock_timeout, ask_once=True) as ledger,

@@ -14,6 +14,7 @@ class Limits:
     `brief_bytes_max`        the same, of the difference shown before a panel begins
     `listed_files_max`       names in one list
     `found_files_max`        files that one question may be about; beyond it is refused
+    `hashed_bytes_max`       of all files, which are hashed to know the state of the tree
     `summary_bytes_max`      of files whose lines one summary counts
     `summary_kinds_max`      rows of one summary
     `whole_bytes_max`        of a file that is read to its end, to count its lines and know its blob id
@@ -26,6 +27,7 @@ class Limits:
     brief_bytes_max: int = 256 * 1024
     listed_files_max: int = 2_000
     found_files_max: int = 1_000_000
+    hashed_bytes_max: int = 64 * 1024 * 1024 * 1024
     summary_bytes_max: int = 64 * 1024 * 1024
     summary_kinds_max: int = 50
     whole_bytes_max: int = 64 * 1024 * 1024

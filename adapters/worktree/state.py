@@ -23,7 +23,9 @@ from ...domain.ports import WorkspaceState
 from .comparison import Hides
 from .confined import Found, Refused, Tree
 from .git import Repository
+from .limits import Limits
 from .objects import GITLINK, SYMLINK, Entry, blob_hasher, blob_id
+from .text import shown_path
 
 
 @dataclass(frozen=True)
@@ -59,18 +61,25 @@ def state_of(
 
 
 def survey_of(
-    tree: Tree, paths: Sequence[bytes], object_format: str, chunk_bytes: int
+    tree: Tree, paths: Sequence[bytes], object_format: str, limits: Limits
 ) -> Iterator[Seen]:
     """Every file of the list rule, hashed, in the order of `paths`. One that vanishes is left out.
 
-    Raises `OSError`, of which `PermissionError` for a directory that cannot be listed.
+    Raises `OSError`, of which `PermissionError` for a directory that cannot be listed; `Refused` before a
+    file with which it would be more than `limits.hashed_bytes_max`: one with holes may be of any size.
     """
+    left = limits.hashed_bytes_max
     for path in paths:
         if path.endswith(b"/"):
             raise PermissionError(13, "", path)
     for found in tree.present(paths):
+        left -= found.status.st_size
+        if left < 0:
+            raise Refused(
+                f"{shown_path(found.path)}: with it, more than {limits.hashed_bytes_max:,} bytes to be hashed"
+            )
         try:
-            yield _hashed(found, object_format, chunk_bytes)
+            yield _hashed(found, object_format, limits.chunk_bytes)
         except (FileNotFoundError, Refused):
             continue
 

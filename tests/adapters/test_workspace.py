@@ -578,6 +578,27 @@ def test_a_long_list_is_cut_and_says_how_many_are_left_out(root: Path) -> None:
         GitWorkspace(root, limits=few).describe()
 
 
+def test_files_too_large_to_hash_are_refused_before_any_is_read(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One with holes takes no room on the disk, and hours to read."""
+    os.truncate(os.open(root / "holes", os.O_CREAT | os.O_WRONLY), 2**40)
+    (root / "z").write_text("small\n")
+
+    def read(*_: object) -> bytes:
+        raise AssertionError("it was read")
+
+    workspace = GitWorkspace(root)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "read", read)
+        with pytest.raises(BadData, match="holes: with it, more than 68,719,476,736 bytes"):
+            workspace.describe()
+    (root / "holes").unlink()
+    assert GitWorkspace(root, limits=Limits(hashed_bytes_max=6)).describe().tree is not None
+    with pytest.raises(BadData, match="z: with it, more than 5 bytes to be hashed"):
+        GitWorkspace(root, limits=Limits(hashed_bytes_max=5)).describe()
+
+
 def test_a_directory_too_deep_to_enter_is_marked(root: Path) -> None:
     here = os.open(root, os.O_RDONLY)
     for _ in range(140):

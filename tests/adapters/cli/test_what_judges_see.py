@@ -25,6 +25,10 @@ READS = [
     ("list_files", '{"directory": "ledger.db.locks"}'),
     ("git_show", '{"ref": "HEAD", "path": "ledger.db"}'),
 ]
+PHRASE_READS = [
+    ("read_file", '{"path": "phrase"}'),
+    ("git_show", '{"ref": "HEAD", "path": "phrase"}'),
+]
 
 
 @pytest.fixture
@@ -102,6 +106,23 @@ def test_the_ledger_in_use_is_no_part_of_the_work(inside: Desk, committed: bool)
     listed = [text for text in evidence("ledger.db") if text.startswith("a.txt")]
     assert listed == ["a.txt\n"]
     assert any("ledger.db: private: " in text for text in evidence("ledger.db"))
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_the_file_with_the_passphrase_of_the_keys_is_no_part_of_the_work(
+    inside: Desk, committed: bool
+) -> None:
+    Path("phrase").write_text("correct horse battery staple\n")
+    at = ("--ledger", "sqlite:///../second.db", "--keys", "../k", "--passphrase-file", "phrase")
+    assert invoke("init", "--encrypt", *at).code == 0
+    if committed:
+        git(Path.cwd(), "add", "--all", "--force")
+        git(Path.cwd(), "commit", "--quiet", "--message", "by mistake")
+    inside.script("spy", [say(None, *READS, *PHRASE_READS), verdict("pass")])
+    judge(*at)
+    seen = evidence("../second.db")
+    assert not [text for text in seen if "battery" in text]
+    assert sum("phrase: private: " in text for text in seen) == len(PHRASE_READS)
 
 
 def test_work_whose_history_cannot_be_read_for_want_of_git_is_not_judged_without_it(
