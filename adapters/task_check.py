@@ -186,7 +186,7 @@ class TaskCheck:
 
 def check_task(rows: TaskRows) -> TaskCheck:
     """Check the records of one task, and their evidence. Its source is still open."""
-    report = verify(rows, threads=0, whole=False)
+    report = verify(rows, processes=0, whole=False)
     checks = [report[name] for name in CHECKED]
     findings = tuple(finding for check in checks for finding in check.findings)
     codes = {code for check in checks for code in check.codes}

@@ -4,6 +4,8 @@
 ±(2^53-1), strings hold Unicode scalar values. For those, orjson with sorted keys writes the very bytes of
 RFC 8785; a property test holds it against an independent implementation.
 
+A value that is a fact of ours stands for its fields: `encode` asks it for them.
+
 `decode` takes only what `encode` writes. It parses, encodes again and compares, so a duplicate key, a
 blank, `-0`, `1e0`, a needless escape or a lone surrogate is refused without a rule of its own.
 """
@@ -23,6 +25,8 @@ _SPELLING: Final = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 # Possessive, so that no text takes more than one pass; an unterminated string is no JSON either way.
 _STRING = re.compile(r'"(?:[^"\\]|\\.?)*+"?', re.DOTALL)
 
+_LIKE_A_FLOAT = re.compile(rb"(?:^|[\[:,])-?[0-9]+[.e]")
+
 
 def encode(document: Any) -> bytes:
     """The one spelling of `document`.
@@ -31,9 +35,16 @@ def encode(document: Any) -> bytes:
     beyond 2^53-1, too deep.
     """
     try:
-        return orjson.dumps(document, option=_SPELLING)
+        return orjson.dumps(document, _fields, _SPELLING)
     except orjson.JSONEncodeError as error:  # which is a TypeError
         raise ValueError(str(error)) from None
+
+
+def _fields(value: Any) -> Any:
+    try:
+        return value.fields()
+    except AttributeError:
+        raise TypeError(f"a {type(value).__name__} is no JSON") from None
 
 
 def decode(line: bytes) -> Any:
@@ -52,7 +63,9 @@ def decode(line: bytes) -> Any:
     if spelled != line:
         raise ValueError("not canonical JSON (RFC 8785)")
     # What orjson reads and writes alike and RFC 8785 spells or sorts otherwise: 1.0, keys beyond ASCII.
-    if _float_among((document,)) or not (line.isascii() or _ascii_keys(document)):
+    # A first look at the bytes, where no blank stands between values: it may be text that only looks so.
+    floats = _LIKE_A_FLOAT.search(line) is not None and _float_among((document,))
+    if floats or not (line.isascii() or _ascii_keys(document)):
         raise ValueError("expected ASCII keys, and numbers that are integers within 2^53-1")
     return document
 

@@ -190,7 +190,7 @@ class BundleCheck:
         except CausebookError as error:
             fault = error.message
         whole = ledger is not None and self._is_whole(archive, manifest, ledger, checkpoint)
-        report = verify(rows, threads=0, whole=False, enrolments_whole=whole)
+        report = verify(rows, processes=0, whole=False, enrolments_whole=whole)
         answers = {name: Answer.of(report[name]) for name in _CHECKS}
         for index, row in source.numbered:
             if row.stream != LEDGER and _task_of(row.stream) != manifest.task:

@@ -95,7 +95,7 @@ class TilesCheck:
     def _records(self, checkpoint: SignedCheckpoint) -> None:
         size = checkpoint.checkpoint.size
         source = _OfTiles(self.given.name, (), (), self.given, size)
-        report = verify(source, threads=0, whole=False)
+        report = verify(source, processes=0, whole=False)
         answers = {name: Answer.of(report[name]) for name in _CHECKS}
         self.report.answers += answers.values()
         try:

@@ -9,7 +9,7 @@ from ...domain.events import STREAMS
 from ...domain.keyring import EnrolledKey, signer_of
 from ...domain.streams import parse_stream, shorten
 from ..reading import Unreadable, read
-from ..signatures import SignatureChecks, verifier
+from ..signature_checks import SignatureChecks
 from ..store.port import Row
 from ..writer import Writer
 
@@ -20,7 +20,7 @@ def require_sound(writer: Writer, rows: Sequence[Row]) -> None:
     The signature has to be of a key that `writer` knows, enrolled for what the record's type asks. Chains,
     law and evidence are asked by `verify`, which reads more than these rows.
     """
-    with SignatureChecks(verifier()) as checks:
+    with SignatureChecks() as checks:
         for number, row in enumerate(rows):
             place = f"{row.stream} v{row.version}"
             try:

@@ -27,7 +27,7 @@ from ...domain.record import NO_PREVIOUS, Record, digest, parse
 from ...domain.streams import LEDGER, StreamName, parse_stream
 from ..findings import TAMPERED, UNVERIFIABLE, Check, CheckName, counted
 from ..reading import Unreadable, misfit, read
-from ..signatures import SignatureChecks
+from ..signature_checks import SignatureChecks
 from ..store.port import Row
 from .evidence import EvidenceIndex
 from .law import Law

@@ -48,7 +48,8 @@ from ..findings import (
     new_checks,
 )
 from ..reading import Source, Unreadable, read
-from ..signatures import Library, SignatureChecks, verifier
+from ..signature_checks import SignatureChecks
+from ..signatures import Library, verifier
 from ..store.port import CheckpointRow, Row
 from .held import NOTHING, Against, Consistency, Facts, SignedBy
 from .pin import Looked, Pin
@@ -88,7 +89,7 @@ def verify(
     why_no_projections: str = "not asked for",
     anchored: bool = False,
     library: Library = "auto",
-    threads: int | None = None,
+    processes: int | None = None,
     whole: bool = True,
     enrolments_whole: bool = True,
     against: Against = NOTHING,
@@ -96,14 +97,14 @@ def verify(
     """Check a ledger.
 
     `projections_check` holds the stored projections against the events; without it `why_no_projections` is
-    said. `anchored`: the founding was known to be the right one beforehand. `threads`: how many check
-    signatures beside this one; by default as many as there are processors. `whole`: the source holds all
+    said. `anchored`: the founding was known to be the right one beforehand. `processes`: how many check
+    signatures beside this one; by default one for each other processor. `whole`: the source holds all
     records, so that there is a log to speak of. `enrolments_whole`: it holds all of the stream `ledger`, so
     that a key which is not named there is nobody's, and not one that is unknown here. `against`: what the
     ledger is held against, and what has to pass. Raises `NoInput` where there is no record at all, and what
     `source` raises.
     """
-    look = _Look(source, against, library, threads, whole, enrolments_whole)
+    look = _Look(source, against, library, processes, whole, enrolments_whole)
     passed = look.from_pin() if against.from_pin and whole else None
     if passed is None:
         passed = look.in_full()
@@ -130,10 +131,8 @@ def verify(
         for name in _OF_THE_LOG:
             checks[name].skip("a part of the log tells nothing of it")
     if pinned is None:
-        walk.evidence.finish(source)
         _projections(checks["projections"], source, projections_check, why_no_projections)
     else:
-        walk.evidence.finish_named(source)
         checks["projections"].skip("not from a pin: a full verify compares them")
     _records(checks["records"], source, tree.size)
     if pinned is not None:
@@ -172,7 +171,7 @@ class _Look:
     source: Source
     against: Against
     library: Library
-    threads: int | None
+    processes: int | None
     whole: bool
     enrolments_whole: bool
 
@@ -210,9 +209,10 @@ class _Look:
         if found.distrusts:
             self.why_in_full = _RETIRED_SINCE
             return None
-        with SignatureChecks(self.verify, threads=self.threads) as signatures:
+        with SignatureChecks(self.library, processes=self.processes) as signatures:
             walk = Walk(found.ledger, checks, signatures, self.verify)
             walk_from(self.source, found, walk)
+            walk.evidence.finish_named(self.source)  # while the last signatures are checked
             walk.finish()
         return walk, tree, (pin, found)
 
@@ -236,13 +236,14 @@ class _Look:
         """One pass over all rows, where the stream `ledger` is expected to hold these."""
         checks = new_checks()
         tree = self._tree(expected, checks)
-        with SignatureChecks(self.verify, threads=self.threads) as signatures:
+        with SignatureChecks(self.library, processes=self.processes) as signatures:
             walk = Walk(expected, checks, signatures, self.verify)
             walk.enrolments_whole = self.enrolments_whole
             rows = self.source.rows()
             while some := list(islice(rows, ROWS_AT_ONCE)):
                 tree.take(some)
                 walk.take([row for _, row in some])
+            walk.evidence.finish(self.source)  # while the last signatures are checked
             walk.finish()
         return walk, tree
 

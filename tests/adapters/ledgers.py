@@ -75,7 +75,7 @@ class Home:
 
     def verify(self) -> Report:
         with open_snapshot(self.url) as snapshot:
-            return verify(snapshot, threads=0)
+            return verify(snapshot, processes=0)
 
     def require_intact(self) -> Report:
         """Verify; the report, in which nothing speaks against the ledger."""

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from causebook.adapters.signatures import Library, SignatureChecks, verifier, verify
+from causebook.adapters.signatures import Library, verifier, verify
 from causebook.domain.ed25519 import SMALL_ORDER, L
-from causebook.domain.record import pae
 from tests.adapters.forge import Key
 
 KEY = Key("signatures")
@@ -62,25 +61,3 @@ def test_the_libraries_agree(at: int, flip: int, message: bytes) -> None:
         for library in ("openssl", "libsodium")
     }
     assert answers == {False}
-
-
-@pytest.mark.parametrize("threads", [0, 1, 3])
-def test_those_that_fail_are_named_in_order(threads: int) -> None:
-    lines = [b"%d" % n for n in range(20_000)]
-    bad = {3, 255, 256, 9_999, 19_999}
-    good, wrong = KEY.sign(pae(b"7")), KEY.sign(pae(b"elsewhere"))
-    with SignatureChecks(lambda key, signature, _: signature == good, threads=threads) as checks:
-        for n, line in enumerate(lines):
-            checks.add((n, "task/T", n + 1), KEY.public, wrong if n in bad else good, line)
-        failed = checks.finish()
-    assert failed == [(n, "task/T", n + 1) for n in sorted(bad)]
-
-
-def test_an_error_in_a_thread_is_raised() -> None:
-    def broken(public: bytes, signature: bytes, message: bytes) -> bool:
-        raise MemoryError
-
-    with SignatureChecks(broken, threads=1) as checks:
-        checks.add((0, "ledger", 1), KEY.public, b"", b"")
-        with pytest.raises(MemoryError):
-            checks.finish()

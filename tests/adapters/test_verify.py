@@ -21,6 +21,7 @@ from causebook.adapters.findings import (
     new_checks,
 )
 from causebook.adapters.reading import Source
+from causebook.adapters.signature_checks import ALONE_MAX, SIGNATURES_MAX
 from causebook.adapters.signatures import Library
 from causebook.adapters.verification.verify import verify
 from causebook.domain.errors import NoInput
@@ -50,15 +51,24 @@ def test_roles_kept_together_are_said_to_be_self_asserted() -> None:
     assert "self-asserted" not in verify(apart.source())["roles"].note
 
 
-@pytest.mark.parametrize("threads", [0, 1, 2, None])
+@pytest.mark.parametrize("processes", [0, 1, 2, None])
 @pytest.mark.parametrize("library", ["openssl", "libsodium"])
-def test_threads_and_libraries_find_the_same(threads: int | None, library: Library) -> None:
-    forge = long_ledger(4)
+def test_processes_and_libraries_find_the_same(processes: int | None, library: Library) -> None:
+    forge = long_ledger(12)
     source = forge.source()
+    assert len(source.stored) > ALONE_MAX * SIGNATURES_MAX  # so that processes are started
     row = source.stored[200]
     source.stored[200] = type(row)(row.stream, row.version, row.type, forge.rows[201].record)
-    expected = verify(source, threads=0).document()
-    assert verify(source, threads=threads, library=library).document() == expected
+    for n in (3, 600):  # signed as the record before it
+        line, signed = (
+            source.stored[n].record.split(b"\n")[0],
+            source.stored[n - 1].record.split(b"\n")[1],
+        )
+        source.stored[n] = source.stored[n]._replace(record=line + b"\n" + signed + b"\n")
+    found = verify(source, processes=0)
+    assert len(found["signatures"].findings) == 2
+    expected = found.document()
+    assert verify(source, processes=processes, library=library).document() == expected
 
 
 def test_nothing_to_check_is_no_input() -> None:

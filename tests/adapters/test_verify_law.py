@@ -27,7 +27,7 @@ def judged() -> Forge:
 
 def unlawful(forge: Forge, place: str) -> Finding:
     """The finding of the law at a place; the ledger is authentic apart from it."""
-    report = verify(forge.source(), threads=0)
+    report = verify(forge.source(), processes=0)
     assert report.codes == [UNLAWFUL]
     return next(finding for finding in report["law"].findings if finding.place == place)
 
@@ -72,7 +72,7 @@ def test_an_evaluation_in_a_phase_that_no_panel_sat_in() -> None:
     forge.open_task("T-1")
     forge.panel("T-1", {"security": [verdict("pass")]}, decide=False)
     forge.open_evaluation("T-1", 1, "pre_execute", "security", ("read_file",), 20)
-    report = verify(forge.source(), threads=0)
+    report = verify(forge.source(), processes=0)
     assert report.codes == [TAMPERED, UNLAWFUL]
     stream = "evaluation/T-1/1/pre_execute/security"
     assert report["chains"].findings[0].place == f"{stream} v1"

@@ -43,14 +43,14 @@ def judged(**panel: Any) -> Forge:
 
 def found(forge: Forge) -> Finding:
     """The one finding, which is that of the law; the ledger is authentic."""
-    report = verify(forge.source(), threads=0)
+    report = verify(forge.source(), processes=0)
     (finding,) = report.findings
     assert (finding.check, finding.code, report.codes) == ("law", UNLAWFUL, [UNLAWFUL])
     return finding
 
 
 def passes(forge: Forge) -> bool:
-    report = verify(forge.source(), threads=0)
+    report = verify(forge.source(), processes=0)
     return (report.code, report.findings) == (FIRST_LOOK, [])
 
 
@@ -155,7 +155,7 @@ def test_a_judge_convened_with_a_tool_that_there_is_not() -> None:
         said["data"]["judges"][0]["tools"] = ["read_mind"]
 
     forge.resign(TASK, version, change)
-    report = verify(forge.source(), threads=0)
+    report = verify(forge.source(), processes=0)
     assert report.codes == [UNLAWFUL]
     assert [(each.place, each.found) for each in report.findings] == [
         (f"{TASK} v{version}", "PanelConvened"),
@@ -345,7 +345,7 @@ def test_an_erasure_that_claims_what_is_not_there_or_not_its_own(
 ) -> None:
     forge = two_tasks()
     place = erased(forge, *beside, claimed)
-    report = verify(forge.source(), threads=0)
+    report = verify(forge.source(), processes=0)
     (finding,) = report.findings
     assert (finding.check, finding.place, report.codes) == ("evidence", place, [UNLAWFUL])
     assert expected in finding.expected
@@ -365,7 +365,7 @@ def test_an_unlawful_claim_excuses_no_evidence_that_is_missing() -> None:
     erased(forge, ("task/T-10", 1))
     spec = document(forge.rows[forge.at("task/T-10", 1)])["data"]["spec"]
     del forge.evidence[spec]
-    assert verify(forge.source(), threads=0).codes == [UNLAWFUL, DIFFERS]
+    assert verify(forge.source(), processes=0).codes == [UNLAWFUL, DIFFERS]
 
 
 # ── a task that was cut short ──────────────────────────────────────────────────────────────────────
@@ -419,7 +419,7 @@ def test_what_is_due_is_not_asked_of_a_stream_that_does_not_hold() -> None:
     """What followed the decision stands there, and cannot be read."""
     forge = cut_after("TaskHalted", "warn")
     forge.rows[-1] = forge.rows[-1]._replace(record=b"no record")
-    report = verify(forge.source(), threads=0)
+    report = verify(forge.source(), processes=0)
     assert report.codes == [TAMPERED]
     assert report["law"].findings == []
 
@@ -452,7 +452,7 @@ def test_data_in_a_spelling_that_no_writer_writes(
     forge = small_ledger()
     version = forge.last(stream, kind)
     forge.resign(stream, version, lambda saying: change(saying["data"]))
-    report = verify(forge.source(), threads=0)
+    report = verify(forge.source(), processes=0)
     assert report.code == TAMPERED
     finding = report["records"].findings[0]
     assert (finding.place, finding.expected) == (f"{stream} v{version}", f"data that fits {kind}")
@@ -471,7 +471,7 @@ def test_bytes_past_the_end_of_what_was_packed() -> None:
         longer = row._replace(body=row.body + more)
         assert evidence_fault(longer) == "bytes past the end of what was packed"
         forge.evidence[commitment] = longer
-        report = verify(forge.source(), threads=0)
+        report = verify(forge.source(), processes=0)
         assert report.codes == [TAMPERED]
         assert report["evidence"].findings[0].place.endswith(f"evidence {commitment}")
     forge.evidence[commitment] = row

@@ -32,7 +32,7 @@ def stored(forge: Forge, url: str) -> None:
 def looked_at(url: str) -> Report:
     """What verify says of a store."""
     with open_snapshot(url) as snapshot:
-        return verify(snapshot, threads=0)
+        return verify(snapshot, processes=0)
 
 
 def places(report: Report, check: CheckName) -> list[str]:

@@ -277,7 +277,7 @@ def test_a_bundle_that_enrols_the_true_log_key_under_another_root(
     mallory.seal()
     with pytest.raises(BadData, match="ledger v4: possession: the new key did not sign"):
         bundle(mallory, tmp_path / "own.zip")
-    report = verify(mallory.source(), threads=0)
+    report = verify(mallory.source(), processes=0)
     assert report.code == TAMPERED
     assert [each.place for each in report["roles"].findings] == ["ledger v4"]
 

@@ -33,7 +33,7 @@ PRISTINE = small_ledger()
 
 
 def look(forge: Forge) -> Report:
-    return verify(forge.source(), threads=0)
+    return verify(forge.source(), processes=0)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_changed_byte_anywhere(data: st.DataObject) -> None:
     record = bytearray(row.record)
     record[at] ^= data.draw(st.integers(1, 255))
     source.stored[n] = type(row)(row.stream, row.version, row.type, bytes(record))
-    report = verify(source, threads=0)
+    report = verify(source, processes=0)
     assert report.code == TAMPERED
     found = [*places(report, "records"), *places(report, "signatures")]
     assert f"{row.stream} v{row.version}" in found

@@ -36,7 +36,7 @@ Look = Callable[[Forge], Report]
 
 
 def in_memory(forge: Forge, library: Library = "auto") -> Report:
-    return verify(forge.source(), threads=0, library=library)
+    return verify(forge.source(), processes=0, library=library)
 
 
 @pytest.fixture

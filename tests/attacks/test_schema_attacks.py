@@ -149,11 +149,11 @@ def by_name(forge: Forge, said: list[Row]) -> ByName:
 
 def test_another_founding_by_name_than_row_by_row(forge: Forge) -> None:
     genuine = Forge(seed="genuine").found().rows
-    report = verify(by_name(forge, genuine), threads=0)
+    report = verify(by_name(forge, genuine), processes=0)
     assert (report.code, failed(report)) == (TAMPERED, {"records"})
     assert only(report, "records").place == "ledger"
     assert report.founding == digest(forge.rows[0].record) != digest(genuine[0].record)
-    twin = verify(forge.source(), threads=0)
+    twin = verify(forge.source(), processes=0)
     assert (twin.code, twin.founding) == (20, report.founding)
     assert report.document()["founding"] == report.founding
 
@@ -161,10 +161,10 @@ def test_another_founding_by_name_than_row_by_row(forge: Forge) -> None:
 def test_the_end_of_a_compromised_key_hidden_by_name(forge: Forge) -> None:
     forge.enrol("log")
     forge.retire(forge.keys["engine"], 4)
-    twin = verify(forge.source(), threads=0)
+    twin = verify(forge.source(), processes=0)
     assert (twin.code, failed(twin)) == (UNVERIFIABLE, {"roles"})
     known = [row for row in forge.rows if row.stream == "ledger"]
-    report = verify(by_name(forge, known[:-1]), threads=0)
+    report = verify(by_name(forge, known[:-1]), processes=0)
     assert (report.code, failed(report)) == (TAMPERED, {"records", "roles"})
     assert report["roles"].findings == twin["roles"].findings
 
@@ -393,7 +393,7 @@ def test_a_second_row_of_one_commitment(forge: Forge) -> None:
                 if n == 3:
                     yield listed
 
-    report = verify(Twice(list(forge.rows), dict(forge.evidence)), threads=0)
+    report = verify(Twice(list(forge.rows), dict(forge.evidence)), processes=0)
     assert (report.code, failed(report)) == (TAMPERED, {"evidence"})
     assert only(report, "evidence").place.endswith(f"evidence {list(forge.evidence)[3]}")
     assert only(report, "evidence").found == "a second"

@@ -3,8 +3,8 @@
 Ours: `verify` as the command runs it, every check but that of the projections, over a snapshot.
 
 The floor: each signature of the ledger checked once by the same library, one after the other, over bytes that
-are at hand. Ours checks them on threads beside the rest where there is more than one processor; with one
-thread for everything it is another line, which has no promise.
+are at hand. Ours has other processes check them where there is more than one processor; with one process for
+everything it is another line, which has no promise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MEASURED: tuple[tuple[Library, int | None, float | None], ...] = (
     ("openssl", 0, None),
     ("libsodium", 0, None),
 )
-"""(library, threads, the least the ratio may be); no number of threads is as many as there are processors."""
+"""(library, processes beside this one, the least the ratio may be); None: as many as are of use."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ def measure(url: str) -> Verified:
     """Verify the ledger at `url` `ROUNDS` times, between as many rounds of its signature checks."""
     jobs = _signatures(url)
     ratios = []
-    for library, threads, promise in MEASURED:
-        how = f"{library}, one thread" if threads == 0 else library
+    for library, processes, promise in MEASURED:
+        how = f"{library}, one process" if processes == 0 else library
         rounds = []
         for _ in range(ROUNDS):
             floor = seconds(_checks(jobs, library))
-            rounds.append((floor, seconds(_verification(url, library, threads))))
+            rounds.append((floor, seconds(_verification(url, library, processes))))
         ratios.append(compared(f"verify ({how})", FLOOR, promise, rounds, len(jobs), "records/s"))
     return Verified(tuple(ratios), len(jobs))
 
@@ -72,10 +72,10 @@ def _checks(jobs: list[Job], library: Library) -> Callable[[], None]:
     return run
 
 
-def _verification(url: str, library: Library, threads: int | None) -> Callable[[], None]:
+def _verification(url: str, library: Library, processes: int | None) -> Callable[[], None]:
     def run() -> None:
         with open_snapshot(url) as snapshot:
-            report = verify(snapshot, library=library, threads=threads)
+            report = verify(snapshot, library=library, processes=processes)
         if report.findings:
             raise ValueError(f"the ledger does not hold: {report.findings[0]}")
 
