@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import threading
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,21 +23,15 @@ from ..domain.events import EvaluationOpened, Event, KeyRetired, Role, TaskOpene
 from ..domain.evidence import SALT_BYTES, commit
 from ..domain.keyring import EnrolledKey, Keyring, signer_of
 from ..domain.limits import EVIDENCE_BYTES_MAX
-from ..domain.record import Record, assemble, digest, line_1, pae, parse
+from ..domain.record import Record, parse, write, written_time
 from ..domain.streams import LEDGER
+from .evidence import packed
 from .kept_checkpoints import require_kept_end
 from .keys import Signer
 from .ledger_stream import NOTHING, Tip, chained, read_ledger, unreadable
 from .reading import misfit
 from .signatures import verify
 from .store.port import EvidenceRow, LedgerMoved, Row, Store
-
-COMPRESSION_LEVEL = 1
-"""Evidence is compressed for its size on disk, on the path of every turn: fast beats small."""
-COMPRESSED_BYTES_MIN = 512
-"""Below it a body is stored as it is: packing it costs more than the disk it saves."""
-WINDOW_BITS, MEMORY_LEVEL = 13, 6
-"""Of the compressor: its defaults clear a quarter of a megabyte an item, which costs more than packing it."""
 
 Clock = Callable[[], datetime]
 
@@ -78,10 +71,7 @@ class Satchel:
             )
         salt = os.urandom(SALT_BYTES)
         commitment = commit(salt, body)
-        level = COMPRESSION_LEVEL if len(body) >= COMPRESSED_BYTES_MIN else 0
-        packer = zlib.compressobj(level, zlib.DEFLATED, WINDOW_BITS, MEMORY_LEVEL)
-        packed = packer.compress(body) + packer.flush()
-        self.rows.append(EvidenceRow(commitment, salt, self.task, packed))
+        self.rows.append(EvidenceRow(commitment, salt, self.task, packed(body)))
         return commitment
 
 
@@ -184,23 +174,31 @@ class Batch:
         version, previous = self._tips.get(stream, NOTHING)
         if version == 0:
             previous = self._anchor(events[0], anchor)
-        at = writer.clock()
+        at, ledger, role = written_time(writer.clock()), writer.origin, None
         for event in events:
             version += 1
             kind = event.kind()
-            signer = writer.signer(signer_of(kind))
-            line = line_1(
+            if signer_of(kind) != role:
+                role = signer_of(kind)
+                signer = writer.signer(role)
+                keyid, sign = signer.keyid, signer.sign
+                self._keyids.add(
+                    (keyid, kind)
+                )  # its role says what a key may sign: one kind will do
+            raw, previous = write(
+                kind,
+                event.fields(),
                 at=at,
-                data=event.data(),
-                ledger=writer.origin,
+                ledger=ledger,
                 previous=previous,
                 stream=stream,
-                type=kind,
                 version=version,
+                keyid=keyid,
+                sign=sign,
             )
-            raw = assemble(line, signer.keyid, signer.sign(pae(line)))
-            previous = digest(raw)
-            self._put(Written(stream, version, event, previous), signer.keyid, raw)
+            self.rows.append(Row(stream, version, kind, raw))
+            self.written.append(Written(stream, version, event, previous))
+        self._tips[stream] = version, previous
 
     def admit(self, raw: bytes) -> Written:
         """Put a record next on its stream that was signed elsewhere.
@@ -235,14 +233,10 @@ class Batch:
                 hint="what was signed was changed since, or written for another ledger",
             )
         written = Written(record.stream, record.version, event, record.digest)
-        return self._put(written, record.keyid, raw)
-
-    def _put(self, written: Written, keyid: str, raw: bytes) -> Written:
-        kind = written.event.kind()
-        self.rows.append(Row(written.stream, written.version, kind, raw))
+        self.rows.append(Row(record.stream, record.version, record.type, raw))
         self.written.append(written)
-        self._tips[written.stream] = written.tip
-        self._keyids.add((keyid, kind))
+        self._tips[record.stream] = written.tip
+        self._keyids.add((record.keyid, record.type))
         return written
 
     def _anchor(self, event: Event, anchor: str | None) -> str:

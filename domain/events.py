@@ -100,6 +100,14 @@ class Fact(BaseModel):
         frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants"
     )
 
+    def fields(self) -> dict[str, Any]:
+        """Its fields by the names they are written under; a fact in a field is left a fact.
+
+        Canonical JSON of them is that of `Event.data`, without a copy of each value, on the path of every
+        append.
+        """
+        return self.__dict__
+
 
 T = TypeVar("T")
 # JSON has lists and a frozen fact holds tuples: only this outermost step is not strict.
@@ -115,8 +123,7 @@ class Event(Fact):
         return cls.__name__
 
     def data(self) -> dict[str, Any]:
-        """The record's `data`: every field, nulls included."""
-        # What `model_dump` comes to, without its options, on the path of every append.
+        """The record's `data`: every field, nulls included, in Python's own types."""
         document: dict[str, Any] = self.__pydantic_serializer__.to_python(self)
         return document
 
@@ -262,6 +269,10 @@ class Counts(Fact):
         strict=True,
         serialize_by_alias=True,
     )
+
+    def fields(self) -> dict[str, Any]:
+        """As `Fact.fields`: `pass` is no name in Python."""
+        return {"pass" if name == "pass_" else name: n for name, n in self.__dict__.items()}
 
 
 class Ballot(Fact):

@@ -35,10 +35,10 @@ This module takes values and bytes and does no IO. `docs/format.md` shows a whol
 
 from __future__ import annotations
 
-import base64
 import binascii
 import hashlib
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -52,6 +52,7 @@ NO_PREVIOUS: Final = "0" * 64
 LINE_2_BYTES: Final = 64 + 1 + 88 + 1
 """Of every record, with its LF."""
 
+_PAE: Final = b"DSSEv1 %d %b " % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode())
 _KEYS: Final = ["at", "data", "ledger", "previous", "stream", "type", "version"]
 # An hour is at most 23: later Pythons read 24:00:00 as the next day, and the answer must not depend on that.
 _AT = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d\.\d{6}Z", re.ASCII)
@@ -82,6 +83,8 @@ class Record(NamedTuple):
 
 def pae(line: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
     """The DSSE v1 pre-authentication encoding of `line`."""
+    if payload_type is PAYLOAD_TYPE:
+        return b"%b%d %b" % (_PAE, len(line), line)
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(line), line)
 
@@ -96,22 +99,26 @@ def is_origin(name: str) -> bool:
     return is_key_name(name)
 
 
-def line_1(
-    *,
-    at: datetime,
+def write(
+    type: str,
     data: dict[str, Any],
+    *,
+    at: str,
     ledger: str,
     previous: str,
     stream: str,
-    type: str,
     version: int,
-) -> bytes:
-    """Line 1 without its LF. `at` is aware; it is written in UTC.
+    keyid: str,
+    sign: Callable[[bytes], bytes],
+) -> tuple[bytes, str]:
+    """The record of one event, signed, and its digest.
 
-    Raises `RecordError` where the data hold what canonical JSON cannot say.
+    `data` are the event's fields (`Fact.fields`); `at` a `written_time`; `keyid` that of the key `sign` signs
+    with. Raises `RecordError` where the data hold what canonical JSON cannot say, or the record would be
+    longer than 61,440 bytes.
     """
     document = {
-        "at": written_time(at),
+        "at": at,
         "data": data,
         "ledger": ledger,
         "previous": previous,
@@ -120,19 +127,21 @@ def line_1(
         "version": version,
     }
     try:
-        return encode(document)
+        line = encode(document)
     except ValueError as error:
         raise RecordError(f"{stream} v{version} {type}: cannot be written: {error}") from None
+    raw = assemble(line, keyid, sign(pae(line)))
+    return raw, hashlib.sha256(raw).hexdigest()
 
 
 def written_time(at: datetime) -> str:
     """An aware time as a record writes it. Raises `ValueError` for a naive one."""
-    if at.tzinfo is UTC:  # as every clock of ours has it
-        return at.isoformat(timespec="microseconds")[:-6] + "Z"
-    offset = at.utcoffset()
-    if offset is None:
-        raise ValueError("a record's time is aware")
-    return (at.replace(tzinfo=None) - offset).isoformat(timespec="microseconds") + "Z"
+    if at.tzinfo is not UTC:  # as every clock of ours has it
+        if at.utcoffset() is None:
+            raise ValueError("a record's time is aware")
+        at = at.astimezone(UTC)
+    fields = at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond
+    return "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ" % fields  # noqa: UP031  in half an f-string's time
 
 
 def assemble(line: bytes, keyid: str, signature: bytes) -> bytes:
@@ -140,7 +149,7 @@ def assemble(line: bytes, keyid: str, signature: bytes) -> bytes:
 
     Raises `RecordError` where the record would be longer than 61,440 bytes.
     """
-    raw = b"%b\n%b %b\n" % (line, keyid.encode(), base64.b64encode(signature))
+    raw = b"%b\n%b %b" % (line, keyid.encode(), binascii.b2a_base64(signature))  # which adds the LF
     if len(raw) > RECORD_BYTES_MAX:
         raise RecordError(f"record: expected at most {RECORD_BYTES_MAX} bytes, found {len(raw)}")
     return raw

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from causebook.domain.events import EVENTS, STREAMS, TurnCharged
 from causebook.domain.keyring import signer_of
-from causebook.domain.record import assemble, line_1, pae, parse
+from causebook.domain.record import parse, write, written_time
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "format.md"
 
@@ -30,22 +30,23 @@ def example() -> str:
     key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
     spki = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     event = TurnCharged(turn=3, reasons=("fresh_read",), turns_used=3, max_tool_turns=20)
-    line = line_1(
-        at=datetime(2026, 11, 30, 15, 36, 0, 123456, tzinfo=UTC),
-        data=event.data(),
+    raw, digest = write(
+        event.kind(),
+        event.fields(),
+        at=written_time(datetime(2026, 11, 30, 15, 36, 0, 123456, tzinfo=UTC)),
         ledger="audit.example.com/team",
         previous=hashlib.sha256(b"the record before it").hexdigest(),
         stream="evaluation/T-104/1/post_execute/security",
-        type=event.kind(),
         version=9,
+        keyid=hashlib.sha256(spki).hexdigest(),
+        sign=key.sign,
     )
-    raw = assemble(line, hashlib.sha256(spki).hexdigest(), key.sign(pae(line)))
     return (
         "Signed by the key whose 32 secret bytes are 0, 1, 2 to 31; its SubjectPublicKeyInfo is\n"
         f"`{base64.b64encode(spki).decode()}`.\n\n"
         f"```\n{raw.decode()}```\n\n"
-        f"Line 1 has {len(line)} bytes without its LF, the record {len(raw)}; its digest is\n"
-        f"`{parse(raw).digest}`."
+        f"Line 1 has {len(parse(raw).line)} bytes without its LF, the record {len(raw)}; its digest is\n"
+        f"`{digest}`."
     )
 
 

@@ -41,7 +41,7 @@ from .sqlite_file import (
     require_format,
     translate,
 )
-from .sqlite_recorder import NEWEST, LedgerDatastore, LedgerFactory, LedgerRecorder
+from .sqlite_recorder import LIBRARY_ERRORS, NEWEST, LedgerDatastore, LedgerFactory, LedgerRecorder
 from .sqlite_tree import POSITION, PUT_POSITION, SQLiteTree
 
 _STREAM = (
@@ -73,16 +73,17 @@ class SQLiteStore(SQLiteTree):
     def append(
         self, rows: Sequence[Row], evidence: Sequence[EvidenceRow], *, ledger_version: int
     ) -> None:
-        with self._data.errors():
-            try:
-                self._recorder.append(rows, evidence, ledger_version)
-            except LedgerMoved:
-                if not already_there(rows, self._stored):
-                    raise
-            except sqlite3.IntegrityError as error:
-                if not already_there(rows, self._stored):
-                    shown, why = self._location.shown, str(error)
-                    raise refused(shown, rows, self._stored, self._newest, why) from None
+        try:
+            self._recorder.append(rows, evidence, ledger_version)
+        except LedgerMoved:
+            if not already_there(rows, self._stored):
+                raise
+        except sqlite3.IntegrityError as error:
+            if not already_there(rows, self._stored):
+                shown, why = self._location.shown, str(error)
+                raise refused(shown, rows, self._stored, self._newest, why) from None
+        except LIBRARY_ERRORS as error:
+            raise self._data.translated(error) from None
 
     def _stored(self, stream: str, version: int) -> Row | None:
         found = self._select(f"{_STREAM} AND originator_version = ?", (stream, version))

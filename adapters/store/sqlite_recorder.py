@@ -46,6 +46,9 @@ _INSERT_NEW_EVIDENCE = (
     "INSERT INTO evidence SELECT ?1, ?2, ?3, ?4"
     " WHERE NOT EXISTS (SELECT 1 FROM evidence WHERE commitment = ?1)"
 )
+LIBRARY_ERRORS = (*ERRORS, PersistenceError)
+"""What SQLite and the library raise; `LedgerDatastore.translated` says it in the port's own words."""
+
 _PRAGMAS = (
     "PRAGMA synchronous = FULL",
     "PRAGMA secure_delete = ON",
@@ -108,19 +111,18 @@ class LedgerDatastore(SQLiteDatastore):
         """Turn what SQLite and the library raise into what the port promises."""
         try:
             yield
-        except ERRORS as error:
-            raise self._translated(error) from None
-        except ConnectionUnavailableError:
-            shown, seconds = self.location.shown, self.lock_timeout_seconds
-            raise Busy(f"{shown}: no connection became free for {seconds:g} s") from None
-        except PersistenceError as error:
-            if isinstance(error.__cause__, ERRORS):
-                raise self._translated(error.__cause__) from None
-            raise
+        except LIBRARY_ERRORS as error:
+            raise self.translated(error) from None
 
-    def _translated(self, error: sqlite3.Error | UnicodeDecodeError) -> BaseException:
-        location = self.location
-        return translate(error, location.path, location.shown, self.lock_timeout_seconds)
+    def translated(self, error: Exception) -> BaseException:
+        """What the port promises in place of one of `LIBRARY_ERRORS`."""
+        location, seconds = self.location, self.lock_timeout_seconds
+        if isinstance(error, ConnectionUnavailableError):
+            return Busy(f"{location.shown}: no connection became free for {seconds:g} s")
+        cause = error.__cause__ if isinstance(error, PersistenceError) else error
+        if isinstance(cause, ERRORS):
+            return translate(cause, location.path, location.shown, seconds)
+        return error
 
     def begin(self) -> sqlite3.Cursor:
         """Begin a transaction that has the write lock from its start: `commit` or `roll_back` ends it.

@@ -21,7 +21,7 @@ from causebook.adapters.store.port import Row
 from causebook.domain.canonical import decode, encode
 from causebook.domain.events import Event, KeyEnrolled, Role, TaskOpened
 from causebook.domain.keyring import enrolment_bytes
-from causebook.domain.record import assemble, line_1, pae
+from causebook.domain.record import assemble, pae, write, written_time
 from tests.adapters.forge import Forge, Key, document, signed_row
 from tests.adapters.ledgers import Home
 from tests.attacks.intruder import Intruder, failed, looked_at, only, places, stored
@@ -154,15 +154,16 @@ def record(home: Home, signer: Signer, stream: str, event: Event, **fields: Any)
     """A record of a new stream, signed with a stolen key."""
     with home.open() as ledger:
         said = {"previous": ledger.writer.founding, "version": 1} | fields
-        line = line_1(
-            at=datetime(2026, 1, 1, tzinfo=UTC),
-            data=event.data(),
+        raw, _ = write(
+            event.kind(),
+            event.fields(),
+            at=written_time(datetime(2026, 1, 1, tzinfo=UTC)),
             ledger=ledger.origin,
             stream=stream,
-            type=event.kind(),
+            keyid=signer.keyid,
+            sign=signer.sign,
             **said,
         )
-    raw = assemble(line, signer.keyid, signer.sign(pae(line)))
     return Row(stream, said["version"], event.kind(), raw)
 
 
@@ -381,7 +382,7 @@ def test_a_successor_that_keeps_the_log_key_of_the_ledger_it_continues(store_url
 def _verified(forge: Forge) -> Any:
     from causebook.adapters.verification.verify import verify
 
-    return verify(forge.source(), threads=0)
+    return verify(forge.source(), processes=0)
 
 
 def test_a_founding_that_continues_itself(forge: Forge) -> None:

@@ -27,7 +27,7 @@ from causebook.domain.events import (
     TaskOpened,
     VerdictGiven,
 )
-from causebook.domain.record import NO_PREVIOUS, assemble, digest, line_1, pae
+from causebook.domain.record import NO_PREVIOUS, digest, write, written_time
 from causebook.domain.streams import evaluation_stream
 from tests.adapters.forge import Key, file_of_80_lines, reads, verdict
 from tests.adapters.ledgers import Home, hear_each, hear_out, judges
@@ -85,16 +85,17 @@ class Planter:
         """
         rows = [row for row in self.home.rows() if row.stream == stream]
         with self.home.open() as ledger:
-            line = line_1(
-                at=datetime(2026, 11, 30, tzinfo=UTC),
-                data=event.data(),
+            record, _ = write(
+                event.kind(),
+                event.fields(),
+                at=written_time(datetime(2026, 11, 30, tzinfo=UTC)),
                 ledger=ledger.origin,
                 previous=previous if previous is not None else digest(rows[-1].record),
                 stream=stream,
-                type=event.kind(),
                 version=len(rows) + 1,
+                keyid=signing(ledger, b"")[0],
+                sign=lambda message: signing(ledger, message)[1],
             )
-            record = assemble(line, *signing(ledger, pae(line)))
         with Intruder(self.home.url) as intruder:
             intruder.insert(Row(stream, len(rows) + 1, event.kind(), record))
         return f"{stream} v{len(rows) + 1}"

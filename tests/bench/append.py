@@ -38,7 +38,9 @@ FLOOR = "raw SQLite inserts of the same rows, same commits, and Ed25519"
 PROMISE = 0.75
 
 TURNS = 150
-"""Of one judge; each round is one judge."""
+"""Of one judge."""
+JUDGES = 3
+"""Of one round."""
 
 _WORDS = ("self", "value", "result", "return", "for", "in", "if", "not", "path", "=", "(", ")", ":")
 
@@ -173,31 +175,34 @@ class Appended:
 
 
 def measure(folder: Path) -> Appended:
-    """Append `ROUNDS` times `TURNS` turns."""
+    """Append `ROUNDS` times `TURNS` turns of `JUDGES` judges."""
     url = f"sqlite:///{folder / 'ledger.db'}"
     reader = Reader()
     rounds: list[tuple[float, float]] = []
     with Ledger.found(url, keys=folder / "keys", origin="bench.example.com/ledger") as ledger:
         floor = Floor(folder / "raw.db", ledger.writer.signer("engine"))
-        names = [f"judge-{number}" for number in range(ROUNDS)]
+        names = [f"judge-{number}" for number in range(ROUNDS * JUDGES)]
         judges = [Judge(name, "reader", ["It holds."], max_tool_turns=TURNS + 2) for name in names]
         panel = ledger.task("T-1").start_attempt().convene("post_execute", "unanimous", judges)
         with contextlib.closing(floor.connection):
-            for name in names:
-                seat = panel.open(name)
-                *spent, batch = _round(seat, reader, floor)
-                rounds.append((spent[0], spent[1]))
-                _give_verdict(seat)
+            for first in range(0, len(names), JUDGES):
+                theirs = ours = 0.0
+                for name in names[first : first + JUDGES]:
+                    seat = panel.open(name)
+                    *spent, batch = _judged(seat, reader, floor)
+                    theirs, ours = theirs + spent[0], ours + spent[1]
+                    _give_verdict(seat)
+                rounds.append((theirs, ours))
         panel.decide()
     return Appended(
-        compared(NAME, FLOOR, PROMISE, rounds, TURNS, "turns/s"),
+        compared(NAME, FLOOR, PROMISE, rounds, TURNS * JUDGES, "turns/s"),
         url,
         record_bytes=sum(len(row.record) for row in batch.rows),
         evidence_bytes=sum(len(row.body) + len(row.salt) for row in batch.evidence),
     )
 
 
-def _round(seat: Seat, reader: Reader, floor: Floor) -> tuple[float, float, Batch]:
+def _judged(seat: Seat, reader: Reader, floor: Floor) -> tuple[float, float, Batch]:
     """Seconds of the floor, seconds of ours, and the last turn."""
     clock = time.perf_counter
     theirs = ours = 0.0

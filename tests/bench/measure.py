@@ -81,7 +81,7 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
-        names = ("eventsourcing", "cryptography", "PyNaCl", "pydantic", "orjson")
+        names = ("eventsourcing", "cryptography", "PyNaCl", "isal", "pydantic", "orjson")
         return cls(
             processor=_processor(),
             cores=len(os.sched_getaffinity(0)),

@@ -38,7 +38,7 @@ from causebook.domain.limits import NAME_BYTES_MAX
 from causebook.domain.ports import ModelFault, Response, ToolCall
 from causebook.domain.quorum import decided, halt_reason
 from causebook.domain.reads import normalise
-from causebook.domain.record import assemble, line_1, parse
+from causebook.domain.record import parse, write, written_time
 from causebook.domain.streams import evaluation_stream
 from causebook.domain.tools import READ_TOOLS
 
@@ -308,16 +308,17 @@ ORIGIN = "\U0001f600" * 255
 
 def size(event: Event) -> int:
     """Bytes of the record of `event`, in the longest stream of the ledger with the longest name."""
-    line = line_1(
-        at=datetime(2026, 1, 1, tzinfo=UTC),
-        data=event.data(),
+    raw, _ = write(
+        event.kind(),
+        event.fields(),
+        at=written_time(datetime(2026, 1, 1, tzinfo=UTC)),
         ledger=ORIGIN,
         previous="0" * 64,
         stream=STREAM,
-        type=event.kind(),
         version=INTEGER_MAX,
+        keyid="0" * 64,
+        sign=lambda _: bytes(64),
     )
-    raw = assemble(line, "0" * 64, bytes(64))
     parse(raw)
     return len(raw)
 

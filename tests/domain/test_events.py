@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from causebook.domain.events import EVENTS, Counts, event_from
+from causebook.domain.canonical import encode
+from causebook.domain.events import EVENTS, Counts, Fact, event_from
 from causebook.domain.quorum import decided
 
 from .test_quorum import ballot
@@ -92,3 +93,23 @@ def test_counts_are_written_as_they_are_read() -> None:
 
 def test_no_two_types_have_one_name() -> None:
     assert {kind: event.__name__ for kind, event in EVENTS.items()} == {k: k for k in EVENTS}
+
+
+def facts(kind: type[Fact] = Fact) -> list[type[Fact]]:
+    below = kind.__subclasses__()
+    return below + [each for one in below for each in facts(one)]
+
+
+@pytest.mark.parametrize("kind", facts())
+def test_the_fields_of_a_fact_go_by_the_names_they_are_written_by(kind: type[Fact]) -> None:
+    """A record is written from `fields`, and compared and shown by `data`: they have to be the same."""
+    names = {name: field.alias or name for name, field in kind.model_fields.items()}
+    made = kind.model_construct(**{alias: name for name, alias in names.items()})
+    assert made.fields() == {alias: name for name, alias in names.items()}
+    assert not kind.model_computed_fields
+    assert not any(field.exclude for field in kind.model_fields.values())
+
+
+def test_a_fact_within_a_fact_is_written_as_its_data() -> None:
+    event = event_from("PanelDecided", DECIDED)
+    assert encode(event.fields()) == encode(event.data()) == encode(DECIDED)

@@ -22,9 +22,9 @@ from causebook.domain.record import (
     assemble,
     digest,
     is_origin,
-    line_1,
     pae,
     parse,
+    write,
     written_time,
 )
 
@@ -52,16 +52,23 @@ def record(**changes: Any) -> bytes:
 
 
 def test_a_record_is_these_bytes() -> None:
-    line = line_1(
-        at=AT,
-        data={"stall": 1, "max_stall_turns": 3, "turn": 2},
+    signed = []
+
+    def sign(message: bytes) -> bytes:
+        signed.append(message)
+        return SIGNATURE
+
+    raw, its_digest = write(
+        "TurnSpared",
+        {"stall": 1, "max_stall_turns": 3, "turn": 2},
+        at="2026-11-30T15:36:00.123456Z",
         ledger="audit.example.com/team",
         previous="0f" * 32,
         stream="evaluation/T-1/1/post_execute/architecture",
-        type="TurnSpared",
         version=7,
+        keyid=KEYID,
+        sign=sign,
     )
-    raw = assemble(line, KEYID, SIGNATURE)
     assert raw == (
         b'{"at":"2026-11-30T15:36:00.123456Z","data":{"max_stall_turns":3,"stall":1,"turn":2},'
         b'"ledger":"audit.example.com/team","previous":"' + b"0f" * 32 + b'","stream":'
@@ -70,12 +77,10 @@ def test_a_record_is_these_bytes() -> None:
         + b" AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==\n"
     )
     parsed = parse(raw)
-    assert parsed.digest == digest(raw) == hashlib.sha256(raw).hexdigest()
-    assert parsed.signed_bytes() == b"DSSEv1 36 %b %d %b" % (
-        b"application/vnd.causebook.event+json",
-        len(line),
-        line,
-    )
+    assert parsed.digest == digest(raw) == its_digest == hashlib.sha256(raw).hexdigest()
+    line = raw.split(b"\n")[0]
+    assert signed == [parsed.signed_bytes()]
+    assert signed == [b"DSSEv1 36 application/vnd.causebook.event+json %d %b" % (len(line), line)]
     assert len(PAYLOAD_TYPE) == 36
     assert len(NO_PREVIOUS) == 64
 
@@ -107,16 +112,18 @@ def test_what_is_written_is_read_back(
         utc = at.astimezone(UTC)
     except OverflowError:
         return
-    line = line_1(
-        at=at,
-        data=data,
+    raw, _ = write(
+        "KeyEnrolled",
+        data,
+        at=written_time(at),
         ledger="example.com/x",
         previous=NO_PREVIOUS,
         stream="ledger",
-        type="KeyEnrolled",
         version=version,
+        keyid=keyid.hex(),
+        sign=lambda _: signature,
     )
-    parsed = parse(assemble(line, keyid.hex(), signature))
+    parsed = parse(raw)
     assert datetime.fromisoformat(parsed.at) == utc
     assert (parsed.data, parsed.version) == (data, version)
     assert (parsed.keyid, parsed.signature) == (keyid.hex(), signature)
@@ -295,14 +302,16 @@ def test_a_record_has_at_most_61440_bytes() -> None:
 @pytest.mark.parametrize("data", [{"a": "\ud800"}, {"\udfff": 1}, {"a": {1: 2}}, {"a": object()}])
 def test_what_cannot_be_written_is_an_error_of_the_record(data: dict[str, Any]) -> None:
     with pytest.raises(RecordError, match="task/T-1 v3 TaskOpened: cannot be written"):
-        line_1(
-            at=AT,
-            data=data,
+        write(
+            "TaskOpened",
+            data,
+            at=written_time(AT),
             ledger="example.com/x",
             previous=NO_PREVIOUS,
             stream="task/T-1",
-            type="TaskOpened",
             version=3,
+            keyid=KEYID,
+            sign=lambda _: SIGNATURE,
         )
 
 

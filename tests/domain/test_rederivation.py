@@ -199,6 +199,16 @@ def corpus() -> list[tuple[StreamName, list[Event]]]:
 CORPUS = corpus()
 
 
+def test_the_fields_that_are_written_are_the_data() -> None:
+    """A record is written from `fields`, and compared and shown by `data`."""
+    for _, events in CORPUS:
+        for event in events:
+            assert encode(event.fields()) == encode(event.data()), event.kind()
+            assert encode({"data": event}) == encode({"data": event.data()})
+            for _, changed in changes(event):
+                assert encode(changed.fields()) == encode(changed.data())
+
+
 def test_the_corpus_holds_every_event_of_an_evaluation() -> None:
     kinds = {event.kind() for _, events in CORPUS for event in events}
     assert kinds == vocabulary.STREAMS["evaluation"]

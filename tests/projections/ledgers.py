@@ -57,7 +57,7 @@ from causebook.domain.events import (
     ToolChoiceDeclined,
 )
 from causebook.domain.quorum import CANONICAL, decided, halt_reason
-from causebook.domain.record import NO_PREVIOUS, assemble, digest, line_1
+from causebook.domain.record import NO_PREVIOUS, write, written_time
 from causebook.domain.streams import evaluation_stream, evaluations_prefix, task_stream
 from causebook.domain.task import Task
 from causebook.domain.tools import READ_TOOLS, active
@@ -108,17 +108,18 @@ class Book:
         """The next record of `stream`; `begins_from` is its `previous` where it is the first."""
         version, previous = self.ends.get(stream, (0, begins_from))
         self.now += timedelta(milliseconds=1)
-        line = line_1(
-            at=self.now,
-            data=event.data(),
+        raw, digest = write(
+            event.kind(),
+            event.fields(),
+            at=written_time(self.now),
             ledger="audit.example.com/team",
             previous=previous,
             stream=stream,
-            type=event.kind(),
             version=version + 1,
+            keyid=keyid,
+            sign=lambda _: bytes(64),
         )
-        raw = assemble(line, keyid, bytes(64))
-        self.ends[stream] = (version + 1, digest(raw))
+        self.ends[stream] = (version + 1, digest)
         return raw
 
     def write(
