@@ -1,14 +1,18 @@
 """Checking many Ed25519 signatures beside one another, in processes of their own.
 
 Half of what `verify` does is signatures, and Python runs one thread at a time. So they are handed to worker
-processes, while this one reads, hashes and folds. A worker is this Python, started afresh with this process's
-import path (`signature_worker.py`). No answer depends on it: what is left open by a worker that cannot be
-started, dies, or says anything but an answer is checked here.
+processes, while this one reads, hashes and folds. A worker is this Python, started afresh
+(`signature_worker.py`). No answer depends on its life: what is left open by a worker that cannot be started,
+dies, or says anything but an answer is checked here.
+
+What a worker runs is what this process runs, file for file. It looks for nothing in the working directory,
+nor along this process's import path, where other files may lie by now than when this process began.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -27,11 +31,18 @@ SIGNATURES_MAX: Final = 128
 BYTES_MAX: Final = 256 * 1024
 """Of a batch: it is passed on once it has either."""
 ALONE_MAX: Final = 4
-"""Batches that wait before a worker is started, which takes a tenth of a second: 512 signatures."""
+"""Batches that wait before a worker is started, which takes a tenth of a second: 512 signatures, or 1 MB."""
 AHEAD_MAX: Final = 128
 """Batches that wait at most, so that memory is bounded: 16,384 signatures, 40 MB."""
 WORKERS_MAX: Final = 4
 """More would be idle: reading and folding a record takes about as long as checking its signature."""
+PATIENCE_SECONDS: Final = 10
+"""How long a worker has at the end for the two batches it may still have, which take it some 0.02 s."""
+
+_ADAPTERS: Final = __name__.rpartition(".")[0]
+_ROOT: Final = _ADAPTERS.rpartition(".")[0]
+_PACKAGES: Final = (_ROOT, f"{_ROOT}.domain", _ADAPTERS)
+"""What a worker loads is in these, and they load nothing by themselves."""
 
 Place = tuple[int, str, int]
 """(ordinal, stream, version) of a record."""
@@ -55,8 +66,8 @@ class SignatureChecks:
         checks.add((0, "ledger", 1), public, signature, line)
         failed = checks.finish()                    # the places that do not hold, in order
 
-    `processes`: at most so many beside this one; by default as many as there are other processors. With 0
-    all are checked here.
+    `processes`: at most so many beside this one; by default as many as there are other processors, and at
+    most 4. With 0 all are checked here.
     """
 
     def __init__(self, library: Library = "auto", *, processes: int | None = None) -> None:
@@ -107,7 +118,8 @@ class SignatureChecks:
         try:
             for _ in range(self._processes):
                 self._workers.append(_Worker(self._library, self._waiting))
-        except OSError:
+        except (OSError, ValueError, RuntimeError):
+            # Not possible here: a limit of the system, a path its encoding cannot say, a program that ends.
             self._processes = len(self._workers)
 
     def _check_one(self) -> bool:
@@ -152,16 +164,14 @@ class _Worker:
     """
 
     def __init__(self, library: Library, batches: SimpleQueue[_Batch | None]) -> None:
-        program = (
-            f"import sys; sys.path[:] = {sys.path!r}; "
-            f"from causebook.adapters.signature_worker import serve; serve({library!r})"
-        )
         self._process = subprocess.Popen(
-            # Isolated, so that no variable of Python's changes what it runs; and it writes no bytecode.
-            [sys.executable, "-I", "-B", "-c", program],
+            # Isolated: neither a variable of Python's nor the working directory changes what it runs. And it
+            # writes no bytecode.
+            [sys.executable, "-I", "-B", "-c", _program(library)],
+            bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=None if os.environ.get("CAUSEBOOK_DEBUG") else subprocess.DEVNULL,
         )
         self._sink = cast(IO[bytes], self._process.stdin)
         self._source = cast(IO[bytes], self._process.stdout)
@@ -181,13 +191,19 @@ class _Worker:
         self._process.kill()
 
     def join(self) -> None:
-        """Wait until a `None` among the batches has told it that no more follow, or the process is gone."""
-        self._thread.join()
+        """Wait until a `None` among the batches has told it that no more follow, or the process is gone.
+
+        One that says nothing for `PATIENCE_SECONDS` is ended, and answers no more.
+        """
+        self._thread.join(PATIENCE_SECONDS)
         self._process.kill()
-        with suppress(OSError), self._process:  # what it did not read is no loss
+        self._thread.join()
+        with self._process:
             pass
 
     def _run(self) -> None:
+        # Where a program lets SIGPIPE end it, to write to a worker that is gone would.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
         with suppress(OSError, EOFError):
             while (batch := self._batches.get()) is not None:
                 self.unanswered.append(batch)
@@ -198,14 +214,17 @@ class _Worker:
                 self._hear()
 
     def _hand_over(self, batch: _Batch) -> None:
-        self._sink.write(LENGTH.pack(len(batch.packed)))
-        self._sink.write(batch.packed)
-        self._sink.flush()
+        left = memoryview(LENGTH.pack(len(batch.packed)) + batch.packed)
+        while left:
+            left = left[self._sink.write(left) :]
 
     def _hear(self) -> None:
         batch = self.unanswered[0]
-        count = len(batch.places)
-        said = self._source.read(count + SEAL_BYTES)
+        count, said = len(batch.places), b""
+        while len(said) < count + SEAL_BYTES and (
+            some := self._source.read(count + SEAL_BYTES - len(said))
+        ):
+            said += some
         answer = said[:count]
         if said[count:] != seal(batch.packed, answer):
             raise EOFError  # it is gone, or is no worker
@@ -213,9 +232,37 @@ class _Worker:
         self.unanswered.popleft()
 
 
+def _program(library: Library) -> str:
+    """What a worker runs, in ASCII: our packages from where they are, the library from where it is."""
+    packages = {name: list(sys.modules[name].__path__) for name in _PACKAGES}
+    beside = [os.path.dirname(path) for path in _library_paths()]
+    return (
+        "import sys, types\n"
+        f"sys.path += {beside!a}\n"
+        f"for name, path in {packages!a}.items():\n"
+        "    sys.modules[name] = package = types.ModuleType(name)\n"
+        "    package.__path__ = path\n"
+        f"from {_PACKAGES[-1]}.signature_worker import serve\n"
+        f"serve({library!a})\n"
+    )
+
+
+def _library_paths() -> list[str]:
+    """Where the libraries that check signatures were loaded from."""
+    loaded = [sys.modules[name] for name in ("nacl", "cryptography") if name in sys.modules]
+    return [path for module in loaded for path in module.__path__]
+
+
 def useful_processes() -> int:
-    """How many workers are of use: none where this is the only processor, or there is no Python to start."""
-    if not sys.executable or getattr(sys, "frozen", False):
+    """How many workers are of use: none where this is the only processor, or none can be started rightly.
+
+    None where there is no Python to start, or ours was loaded from a place relative to the working directory,
+    which may be another by now.
+    """
+    places = [path for name in _PACKAGES for path in sys.modules[name].__path__] + _library_paths()
+    if os.name != "posix" or not sys.executable or getattr(sys, "frozen", False):
+        return 0
+    if not all(map(os.path.isabs, places)):
         return 0
     return min(processors() - 1, WORKERS_MAX)
 

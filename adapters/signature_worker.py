@@ -6,7 +6,8 @@
              the batch followed by those bytes
 
 The digest shows that an answer is one: a line that something else prints where a Python starts is none. It
-ends when its input does, so it does not outlive whoever started it. It imports little: it is waited for.
+ends when its input does, so it does not outlive whoever started it, and their forks. It imports little: it is
+waited for.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def verify(
 
     `projections_check` holds the stored projections against the events; without it `why_no_projections` is
     said. `anchored`: the founding was known to be the right one beforehand. `processes`: how many check
-    signatures beside this one; by default one for each other processor. `whole`: the source holds all
+    signatures beside this one, as `SignatureChecks` has it. `whole`: the source holds all
     records, so that there is a log to speak of. `enrolments_whole`: it holds all of the stream `ledger`, so
     that a key which is not named there is nobody's, and not one that is unknown here. `against`: what the
     ledger is held against, and what has to pass. Raises `NoInput` where there is no record at all, and what

@@ -21,6 +21,7 @@ from causebook.adapters.signature_checks import (
     Place,
     SignatureChecks,
 )
+from causebook.adapters.signature_worker import SEAL_BYTES
 from causebook.adapters.signatures import Library
 from causebook.domain.record import pae
 from tests.adapters.forge import Key
@@ -53,10 +54,8 @@ def pids(checks: SignatureChecks) -> list[int]:
 
 def is_gone(pid: int) -> bool:
     """Whether a process has ended; nobody may have asked yet how."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except OSError:
-        return True
+    said = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], stdout=subprocess.PIPE, text=True)
+    return said.stdout.strip() in ("", "Z", "Z+")
 
 
 @pytest.mark.parametrize("processes", [0, 1, 3])
@@ -101,12 +100,43 @@ def test_without_a_python_to_start_all_are_checked_here(
         require_all_found(checks)
 
 
-def test_an_answer_that_is_none_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever else is started in the worker's place, bytes other than its answers are no answers."""
-    monkeypatch.setattr(sys, "executable", "/bin/echo")
+def python_that(does: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put something else in the place of the Python that a worker is started with."""
+    path = folder / "python"
+    path.write_text(f"#!{sys.executable} -I\nimport sys, time\n{does}\n")
+    path.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(path))
+
+
+@pytest.mark.parametrize("before", ["", "a line that something prints where a Python starts\n"])
+def test_an_answer_that_is_none_counts_for_nothing(
+    before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says of everything that it holds, at the length of an answer, and reads on."""
+    does = (
+        f"sys.stdout.write({before!r}); source = sys.stdin.buffer\n"
+        "while head := source.read(4):\n"
+        "    source.read(int.from_bytes(head, 'big'))\n"
+        f"    sys.stdout.write(chr(1) * {SIGNATURES_MAX + SEAL_BYTES}); sys.stdout.flush()"
+    )
+    python_that(does, tmp_path, monkeypatch)
     with SignatureChecks(processes=1) as checks:
         add(checks, range(len(LINES)))
         require_all_found(checks)
+
+
+@pytest.mark.parametrize("does", ["time.sleep(10_000)", "sys.stdin.read(); time.sleep(10_000)"])
+def test_a_worker_that_says_nothing_is_waited_for_no_longer_than_for_one_that_works(
+    does: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signature_checks, "PATIENCE_SECONDS", 0.01)
+    python_that(does, tmp_path, monkeypatch)
+    with SignatureChecks(processes=2) as checks:
+        add(checks, range(len(LINES)))
+        workers = pids(checks)
+        require_all_found(checks)
+    assert len(workers) == 2
+    assert all(is_gone(pid) for pid in workers)
 
 
 @pytest.mark.parametrize("killed", [[0], [0, 1]])
@@ -158,8 +188,11 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert ran.returncode == -signal.SIGKILL
     workers = [int(pid) for pid in ran.stdout.split()]
     assert len(workers) == 2
-    while not all(is_gone(pid) for pid in workers):
+    for _ in range(6_000):
+        if all(is_gone(pid) for pid in workers):
+            return
         time.sleep(0.01)
+    raise AssertionError(f"of {workers} one is still there")
 
 
 def test_a_worker_loads_the_one_library_and_little_else() -> None:
@@ -181,3 +214,75 @@ def test_a_program_frozen_into_one_file_is_not_started_again(
     """There the executable is the program itself, and no Python that takes a command."""
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert signature_checks.useful_processes() == 0
+
+
+HOSTILE = """
+import os, sys
+from tests.adapters.test_signature_checks import BAD, LINES, SignatureChecks, add, pids, place
+os.chdir(sys.argv[1])
+sys.path.insert(0, "")
+with SignatureChecks("openssl", processes=1) as checks:
+    add(checks, range(len(LINES)))
+    assert pids(checks)
+    assert checks.finish() == [place(n) for n in sorted(BAD)]
+"""
+
+
+def test_what_lies_in_the_working_directory_by_now_is_not_run(tmp_path: Path) -> None:
+    """Somebody else's archive, say, unpacked where a program works that looks for modules there."""
+    for name in ("causebook/__init__", "struct", "hashlib", "types", "causebook/adapters/__init__"):
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text("open('ran', 'w').close()\n")
+    (tmp_path / "causebook/adapters/signature_worker.py").write_text(
+        "import sys\n"
+        "from hashlib import sha256\n"
+        "def serve(library):\n"
+        "    while head := sys.stdin.buffer.read(4):\n"
+        "        batch = sys.stdin.buffer.read(int.from_bytes(head, 'big'))\n"
+        f"        answer = bytes([1]) * {SIGNATURES_MAX}\n"
+        "        sys.stdout.buffer.write(answer + sha256(batch + answer).digest())\n"
+        "        sys.stdout.buffer.flush()\n"
+    )
+    here = Path(__file__).parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-c", HOSTILE, str(tmp_path)],
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": str(here)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_code_that_was_loaded_from_a_relative_place_is_not_looked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The working directory may be another by now."""
+    monkeypatch.setattr(sys.modules["causebook.domain"], "__path__", ["domain"])
+    assert signature_checks.useful_processes() == 0
+
+
+def test_a_program_that_a_broken_pipe_ends_is_not_ended_by_a_worker_that_is_gone() -> None:
+    program = """
+import signal, sys
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+sys.executable = "/bin/false"
+from tests.adapters.test_signature_checks import BAD, LINES, SignatureChecks, add, place
+with SignatureChecks(processes=2) as checks:
+    add(checks, range(len(LINES)))
+    assert checks.finish() == [place(n) for n in sorted(BAD)]
+"""
+    ran = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2])
+    assert ran.returncode == 0
+
+
+def test_where_a_path_cannot_be_said_all_are_checked_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise UnicodeEncodeError("ascii", "\u20ac", 0, 1, "ordinal not in range")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with SignatureChecks(processes=2) as checks:
+        add(checks, range(len(LINES)))
+        require_all_found(checks)
