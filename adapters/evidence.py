@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 from ..domain.errors import BadData
@@ -19,19 +18,26 @@ WINDOW_BITS, MEMORY_LEVEL = 13, 6
 """Of the compressor: its defaults clear a quarter of a megabyte an item, which costs more than packing it."""
 
 
-def zlib_packed(body: bytes) -> bytes:
-    """A body in zlib's format, by zlib."""
-    level = COMPRESSION_LEVEL if len(body) >= COMPRESSED_BYTES_MIN else 0
+def _by_zlib(body: bytes, level: int = COMPRESSION_LEVEL) -> bytes:
     packer = zlib.compressobj(level, zlib.DEFLATED, WINDOW_BITS, MEMORY_LEVEL)
     return packer.compress(body) + packer.flush()
 
 
-packed: Callable[[bytes], bytes] = zlib_packed
-"""A body as it is stored, in zlib's format."""
-with suppress(ImportError):  # the extra `fast`: in a quarter of the time
+compressed: Callable[[bytes], bytes]
+"""By ISA-L where the extra `fast` is: a quarter of the time, for text that stays a fifth larger."""
+try:
     from isal.isal_zlib import compress
 
-    packed = partial(compress, level=0)  # the fastest of its levels, and no less than zlib's first
+    compressed = partial(compress, level=0)
+except ImportError:
+    compressed = _by_zlib
+
+
+def packed(body: bytes, compressed: Callable[[bytes], bytes] = compressed) -> bytes:
+    """A body as it is stored: in zlib's format, and at most a few bytes longer than it is."""
+    if len(body) >= COMPRESSED_BYTES_MIN and len(smaller := compressed(body)) < len(body):
+        return smaller
+    return _by_zlib(body, level=0)
 
 
 def stored_text(store: Store, commitment: str) -> str | None:

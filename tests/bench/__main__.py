@@ -28,10 +28,11 @@ def main() -> int:
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="causebook-bench-", dir=given.folder) as name:
         appended = append.measure(Path(name))
-        verified = verification.measure(appended.url)
+        verified = verification.measure(appended[0].url)
         from_pin = pinned.measure(Path(name))
         sealed = sealing.measure(Path(name))
-    ratios: list[Ratio] = [appended.ratio, *verified.ratios, from_pin, *sealed]
+    ratios: list[Ratio] = [each.ratio for each in appended]
+    ratios += [*verified.ratios, from_pin, *sealed]
     machine = Machine.here()
     text = lines(machine, ratios, appended, verified)
     sys.stdout.write("\n".join(text) + "\n")

@@ -15,9 +15,13 @@ import contextlib
 import random
 import sqlite3
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
+from causebook.adapters import evidence, writer
 from causebook.adapters.keys import Signer
 from causebook.adapters.ledger import Ledger
 from causebook.adapters.seat import Judge, Seat
@@ -33,9 +37,16 @@ from causebook.domain.record import parse
 
 from .measure import ROUNDS, Ratio, compared
 
-NAME = "append of one turn"
+Compressed = Callable[[bytes], bytes]
+
+NAME = "append of one turn ({})"
 FLOOR = "raw SQLite inserts of the same rows, same commits, and Ed25519"
 PROMISE = 0.75
+MEASURED: tuple[tuple[str, Compressed, float | None], ...] = (
+    ("ISA-L", evidence.compressed, PROMISE),
+    ("zlib", evidence._by_zlib, None),
+)
+"""(what packs the evidence, how, the least the ratio may be). ISA-L is in the extra `fast`."""
 
 TURNS = 150
 """Of one judge."""
@@ -174,28 +185,38 @@ class Appended:
     evidence_bytes: int
 
 
-def measure(folder: Path) -> Appended:
-    """Append `ROUNDS` times `TURNS` turns of `JUDGES` judges."""
+def measure(folder: Path) -> list[Appended]:
+    """Append `ROUNDS` times `TURNS` turns of `JUDGES` judges, for each that packs evidence."""
+    found = []
+    for by, compressed, promise in MEASURED:
+        place = folder / by
+        place.mkdir()
+        with mock.patch.object(writer, "packed", partial(evidence.packed, compressed=compressed)):
+            found.append(_measured(place, NAME.format(by), promise))
+    return found
+
+
+def _measured(folder: Path, name: str, promise: float | None) -> Appended:
     url = f"sqlite:///{folder / 'ledger.db'}"
     reader = Reader()
     rounds: list[tuple[float, float]] = []
     with Ledger.found(url, keys=folder / "keys", origin="bench.example.com/ledger") as ledger:
         floor = Floor(folder / "raw.db", ledger.writer.signer("engine"))
         names = [f"judge-{number}" for number in range(ROUNDS * JUDGES)]
-        judges = [Judge(name, "reader", ["It holds."], max_tool_turns=TURNS + 2) for name in names]
+        judges = [Judge(each, "reader", ["It holds."], max_tool_turns=TURNS + 2) for each in names]
         panel = ledger.task("T-1").start_attempt().convene("post_execute", "unanimous", judges)
         with contextlib.closing(floor.connection):
             for first in range(0, len(names), JUDGES):
                 theirs = ours = 0.0
-                for name in names[first : first + JUDGES]:
-                    seat = panel.open(name)
+                for judge in names[first : first + JUDGES]:
+                    seat = panel.open(judge)
                     *spent, batch = _judged(seat, reader, floor)
                     theirs, ours = theirs + spent[0], ours + spent[1]
                     _give_verdict(seat)
                 rounds.append((theirs, ours))
         panel.decide()
     return Appended(
-        compared(NAME, FLOOR, PROMISE, rounds, TURNS * JUDGES, "turns/s"),
+        compared(name, FLOOR, promise, rounds, TURNS * JUDGES, "turns/s"),
         url,
         record_bytes=sum(len(row.record) for row in batch.rows),
         evidence_bytes=sum(len(row.body) + len(row.salt) for row in batch.evidence),

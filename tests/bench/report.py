@@ -14,7 +14,7 @@ BEGIN, END = "<!-- measured: make bench -->", "<!-- /measured -->"
 
 
 def lines(
-    machine: Machine, ratios: Sequence[Ratio], appended: Appended, verified: Verified
+    machine: Machine, ratios: Sequence[Ratio], appended: Sequence[Appended], verified: Verified
 ) -> list[str]:
     """The table, and what it was measured on."""
     return [
@@ -23,8 +23,9 @@ def lines(
         *(_row(ratio) for ratio in ratios),
         "",
         f"Ratios are floor time to our time, each the median of {ROUNDS} rounds; 1 is as fast as the floor.",
-        f"A turn is 4 records of {appended.record_bytes:,} bytes in all and 2 items of evidence, "
-        f"{appended.evidence_bytes:,} bytes as stored.",
+        f"A turn is 4 records of {appended[0].record_bytes:,} bytes in all and 2 items of evidence, "
+        + " or ".join(f"{each.evidence_bytes:,}" for each in appended)
+        + " bytes as stored.",
         f"The ledger verified has {verified.records:,} records.",
         "",
         f"Measured {machine}.",
