@@ -186,7 +186,7 @@ class Stage:
     @property
     def ledger(self) -> str:
         """The ledger's URL."""
-        return f"sqlite:///{(self.folder / 'ledger.db').resolve()}"
+        return f"sqlite:///{os.path.realpath(self.folder / 'ledger.db')}"
 
     @property
     def keys(self) -> Path:

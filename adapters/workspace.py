@@ -233,7 +233,8 @@ class GitWorkspace:
         try:
             return state_of(self.root, self._repository, self._survey(), self._tree.hides)
         except Refused as refusal:
-            raise BadData(f"{self.root}: {refusal}") from None
+            hint = "what git ignores is no part of the work; --workspace DIR names another folder"
+            raise BadData(f"{self.root}: {refusal}", hint=hint) from None
         except PermissionError as error:
             raise Denied(f"{self.root}: {shown(_path(error))}: may not be read") from None
         except OSError as error:

@@ -175,6 +175,7 @@ class Batch:
         if version == 0:
             previous = self._anchor(events[0], anchor)
         at, ledger, role = written_time(writer.clock()), writer.origin, None
+        rows, written = list[Row](), list[Written]()
         for event in events:
             version += 1
             kind = event.kind()
@@ -196,8 +197,11 @@ class Batch:
                 keyid=keyid,
                 sign=sign,
             )
-            self.rows.append(Row(stream, version, kind, raw))
-            self.written.append(Written(stream, version, event, previous))
+            rows.append(Row(stream, version, kind, raw))
+            written.append(Written(stream, version, event, previous))
+        # All or none, so that the next record follows what is there.
+        self.rows += rows
+        self.written += written
         self._tips[stream] = version, previous
 
     def admit(self, raw: bytes) -> Written:

@@ -13,6 +13,7 @@ Texts that hold what a model wrote are kept only within the limits of `domain/li
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
@@ -100,7 +101,7 @@ class Fact(BaseModel):
         frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants"
     )
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> Mapping[str, Any]:
         """Its fields by the names they are written under; a fact in a field is left a fact.
 
         Canonical JSON of them is that of `Event.data`, without a copy of each value, on the path of every
@@ -270,7 +271,7 @@ class Counts(Fact):
         serialize_by_alias=True,
     )
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> Mapping[str, Any]:
         """As `Fact.fields`: `pass` is no name in Python."""
         return {"pass" if name == "pass_" else name: n for name, n in self.__dict__.items()}
 

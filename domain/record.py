@@ -30,7 +30,8 @@ A record has one spelling. `parse` takes a record apart and refuses any other: i
 and compares, so a duplicate key, `-0`, `1e0`, a blank or a lone surrogate needs no rule of its own. `parse`
 checks form only; whose key it is and whether the signature holds is asked by whoever has the keys.
 
-This module takes values and bytes and does no IO. `docs/format.md` shows a whole record.
+This module takes values and bytes and does no IO, unless the `sign` it is given does. `docs/format.md` shows
+a whole record.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from __future__ import annotations
 import binascii
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -83,7 +84,7 @@ class Record(NamedTuple):
 
 def pae(line: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
     """The DSSE v1 pre-authentication encoding of `line`."""
-    if payload_type is PAYLOAD_TYPE:
+    if payload_type == PAYLOAD_TYPE:
         return b"%b%d %b" % (_PAE, len(line), line)
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(line), line)
@@ -101,7 +102,7 @@ def is_origin(name: str) -> bool:
 
 def write(
     type: str,
-    data: dict[str, Any],
+    data: Mapping[str, Any],
     *,
     at: str,
     ledger: str,
@@ -131,7 +132,7 @@ def write(
     except ValueError as error:
         raise RecordError(f"{stream} v{version} {type}: cannot be written: {error}") from None
     raw = assemble(line, keyid, sign(pae(line)))
-    return raw, hashlib.sha256(raw).hexdigest()
+    return raw, digest(raw)
 
 
 def written_time(at: datetime) -> str:

@@ -70,7 +70,7 @@ _DUE: Final[dict[Stage, str]] = {
 
 @dataclass
 class Task:
-    """The state of one task, changed by `apply` alone. `digest_of` names the record of an event."""
+    """The state of one task, changed by `apply` alone. `decided_digest`: of the record of `decided`."""
 
     task: str
     stage: Stage = "unopened"

@@ -83,7 +83,7 @@ class SQLiteStore(SQLiteTree):
                 shown, why = self._location.shown, str(error)
                 raise refused(shown, rows, self._stored, self._newest, why) from None
         except LIBRARY_ERRORS as error:
-            raise self._data.translated(error) from None
+            self._data.translate(error)
 
     def _stored(self, stream: str, version: int) -> Row | None:
         found = self._select(f"{_STREAM} AND originator_version = ?", (stream, version))
@@ -271,7 +271,8 @@ def _create(location: SQLiteLocation, lock_timeout_seconds: float) -> None:
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = WAL")
     except BadData as error:
-        raise CannotCreate(error.message, hint=error.hint) from None
+        hint = "--ledger URL names another place" if "init" in error.hint else error.hint
+        raise CannotCreate(error.message, hint=hint) from None
     except ERRORS as error:
         if is_new and path.exists() and path.stat().st_size == 0:
             path.unlink()

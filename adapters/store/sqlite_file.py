@@ -169,7 +169,8 @@ def require_file(path: Path, shown: str) -> os.stat_result:
     except OSError as error:
         raise IOFailure(f"{shown}: {error.strerror}") from None
     if not stat.S_ISREG(status.st_mode):
-        raise BadData(f"{shown}: expected a file")
+        found = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+        raise BadData(f"{shown}: expected a file, found {found}", hint=NO_LEDGER_HINT)
     if status.st_size == 0:
         raise BadData(f"{shown}: is empty, expected a ledger", hint="causebook init fills it")
     return status

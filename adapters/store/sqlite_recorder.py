@@ -11,7 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from eventsourcing.persistence import (
     ConnectionPoolClosedError,
@@ -47,7 +47,7 @@ _INSERT_NEW_EVIDENCE = (
     " WHERE NOT EXISTS (SELECT 1 FROM evidence WHERE commitment = ?1)"
 )
 LIBRARY_ERRORS = (*ERRORS, PersistenceError)
-"""What SQLite and the library raise; `LedgerDatastore.translated` says it in the port's own words."""
+"""What SQLite and the library raise; `LedgerDatastore.translate` says it in the port's own words."""
 
 _PRAGMAS = (
     "PRAGMA synchronous = FULL",
@@ -112,17 +112,17 @@ class LedgerDatastore(SQLiteDatastore):
         try:
             yield
         except LIBRARY_ERRORS as error:
-            raise self.translated(error) from None
+            self.translate(error)
 
-    def translated(self, error: Exception) -> BaseException:
-        """What the port promises in place of one of `LIBRARY_ERRORS`."""
+    def translate(self, error: Exception) -> NoReturn:
+        """Raise what the port promises in place of one of `LIBRARY_ERRORS`, or the error as it is."""
         location, seconds = self.location, self.lock_timeout_seconds
         if isinstance(error, ConnectionUnavailableError):
-            return Busy(f"{location.shown}: no connection became free for {seconds:g} s")
+            raise Busy(f"{location.shown}: no connection became free for {seconds:g} s") from None
         cause = error.__cause__ if isinstance(error, PersistenceError) else error
         if isinstance(cause, ERRORS):
-            return translate(cause, location.path, location.shown, seconds)
-        return error
+            raise translate(cause, location.path, location.shown, seconds) from None
+        raise error
 
     def begin(self) -> sqlite3.Cursor:
         """Begin a transaction that has the write lock from its start: `commit` or `roll_back` ends it.
@@ -171,7 +171,11 @@ class LedgerDatastore(SQLiteDatastore):
             yield self.begin()
             self.commit()
         except BaseException:
-            self.roll_back()
+            try:
+                self.roll_back()
+            except BaseException:  # a signal that came while SQLite waited is raised on the way in
+                self.roll_back()
+                raise
             raise
 
     def close(self) -> None:
@@ -221,7 +225,11 @@ class LedgerRecorder(SQLiteApplicationRecorder):
                     cursor.executemany(_INSERT_NEW_EVIDENCE, evidence)
             data.commit()
         except BaseException:
-            data.roll_back()
+            try:
+                data.roll_back()
+            except BaseException:  # as in `write`
+                data.roll_back()
+                raise
             raise
 
 

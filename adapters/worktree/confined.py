@@ -25,7 +25,7 @@ from typing import Final
 PATH_BYTES_MAX: Final = 4_096
 PARTS_MAX: Final = 128
 LINKS_MAX: Final = 40
-PRIVATE: Final = "private: neither git's own files nor the ledger and its keys are read"
+PRIVATE: Final = "private: git's own files, the ledger, its keys and what unlocks them are not read"
 
 _OPEN_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 # O_PATH (Linux) passes through a directory that may be searched and not listed.

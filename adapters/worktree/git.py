@@ -46,7 +46,7 @@ from typing import Final
 from .checked import CheckedBlobs, check_blobs
 from .comparison import Comparison, Hides
 from .objects import Entry, entries
-from .pointers import git_dir_of, pointed
+from .pointers import git_dir_of, pointed, real
 from .private import borrowed, environment, private_directory
 from .process import GitFailure, Output, run
 from .text import shown, shown_path
@@ -155,7 +155,7 @@ class Repository:
             inside = self.git_dir.parent == self.common / "worktrees"
             return inside and pointed(self.git_dir, "gitdir") == pointer
         worktree = self._configured("core.worktree")
-        return worktree is not None and (self.git_dir / worktree).resolve() == self.top
+        return worktree is not None and real(self.git_dir / worktree) == self.top
 
     def _configured(self, name: str) -> str | None:
         output = self._run(

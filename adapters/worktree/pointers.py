@@ -34,19 +34,26 @@ def pointed(folder: Path, name: str) -> Path | None:
         return None
     where = folder / os.fsdecode(text.rstrip(b"\n"))
     # The `gitdir` of a worktree names its `.git` file; only what leads there is resolved.
-    return where.parent.resolve() / where.name if name == "gitdir" else where.resolve()
+    return real(where.parent) / where.name if name == "gitdir" else real(where)
+
+
+def real(path: Path) -> Path:
+    """The path with its links resolved; one that leads round in a circle stays as it is."""
+    return Path(
+        os.path.realpath(path)
+    )  # `Path.resolve` raises RuntimeError there, up to Python 3.12
 
 
 def git_dir_of(top: Path) -> Path | None:
     """The git directory that `top/.git` is or names, links resolved, or None where it is none."""
     pointer = top / ".git"
     if pointer.is_dir():
-        found = pointer.resolve()
+        found = real(pointer)
     else:
         text = read_small(pointer)
         if text is None or not text.startswith(b"gitdir: ") or b"\0" in text:
             return None
-        found = (top / os.fsdecode(text[len(b"gitdir: ") :].rstrip(b"\n"))).resolve()
+        found = real(top / os.fsdecode(text[len(b"gitdir: ") :].rstrip(b"\n")))
     common = pointed(found, "commondir") or found
     usable = read_small(found / "HEAD") is not None and (common / "objects").is_dir()
     return found if usable else None

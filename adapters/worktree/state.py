@@ -76,12 +76,15 @@ def survey_of(
         left -= found.status.st_size
         if left < 0:
             raise Refused(
-                f"{shown_path(found.path)}: with it, more than {limits.hashed_bytes_max:,} bytes to be hashed"
+                f"expected at most {limits.hashed_bytes_max:,} bytes in all files, found more with "
+                f"{shown_path(found.path)}"
             )
         try:
             yield _hashed(found, object_format, limits.chunk_bytes)
         except (FileNotFoundError, Refused):
             continue
+        except PermissionError as error:  # which names the last part of the path alone
+            raise PermissionError(error.errno, error.strerror, found.path) from None
 
 
 def contents_of(
@@ -112,16 +115,17 @@ def _hashed(found: Found, object_format: str, chunk_bytes: int) -> Seen:
         return Seen(found.path, SYMLINK, digest, blob_id(target, object_format))
     descriptor = Tree.file(found.folder, found.name, found.status.st_mode)
     try:
-        status, digests = os.fstat(descriptor), hashlib.sha256()
-        hasher, read = blob_hasher(status.st_size, object_format), 0
-        while chunk := os.read(descriptor, chunk_bytes):
+        size, digests = found.status.st_size, hashlib.sha256()
+        hasher, read = blob_hasher(size, object_format), 0
+        # Not past its end as it was seen: what grows as fast as it is read has none.
+        while read <= size and (chunk := os.read(descriptor, chunk_bytes)):
             digests.update(chunk)
             hasher.update(chunk)
             read += len(chunk)
     finally:
         os.close(descriptor)
-    mode = "100755" if status.st_mode & stat.S_IXUSR else "100644"
-    blob = hasher.hexdigest() if read == status.st_size else None
+    mode = "100755" if found.status.st_mode & stat.S_IXUSR else "100644"
+    blob = hasher.hexdigest() if read == size else None
     return Seen(found.path, mode, digests.hexdigest(), blob)
 
 

@@ -463,6 +463,20 @@ def test_linked_worktrees_and_submodules_are_repositories(repo: Path, tmp_path: 
     assert GitWorkspace(outer).diff("HEAD").text == "[no difference]"
 
 
+@pytest.mark.parametrize("how", ["gitdir file", "link", "commondir"])
+def test_links_that_lead_round_in_a_circle_are_no_repository(tmp_path: Path, how: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    if how == "gitdir file":
+        (tmp_path / ".git").write_text("gitdir: loop/x\n")
+    elif how == "link":
+        (tmp_path / ".git").symlink_to(".git")
+    else:
+        (tmp_path / ".git").mkdir()
+        (tmp_path / ".git/HEAD").write_text("ref: refs/heads/main\n")
+        (tmp_path / ".git/commondir").write_text("../loop/x\n")
+    assert "is no git repository" in read(tmp_path, "git_log").text
+
+
 @pytest.mark.parametrize("how", ["gitdir file", "link", "commondir", "forged worktree"])
 def test_a_git_file_cannot_borrow_somebody_elses_repository(
     repo: Path, tmp_path: Path, how: str

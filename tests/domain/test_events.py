@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -107,6 +108,7 @@ def test_the_fields_of_a_fact_go_by_the_names_they_are_written_by(kind: type[Fac
     made = kind.model_construct(**{alias: name for name, alias in names.items()})
     assert made.fields() == {alias: name for name, alias in names.items()}
     assert not kind.model_computed_fields
+    assert not any(isinstance(value, cached_property) for value in vars(kind).values())
     assert not any(field.exclude for field in kind.model_fields.values())
 
 

@@ -490,3 +490,41 @@ def test_row_ids_leave_gaps_on_postgres_and_the_order_holds(
         ids = [row_id for row_id, _ in store.rows()]
         assert ids[1] > ids[0] + 1
         assert [row.stream for _, row in store.rows(after=ids[0])] == ["b"]
+
+
+def test_a_signal_that_comes_while_sqlite_waits_keeps_no_other_thread_from_writing(
+    tmp_path: Path,
+) -> None:
+    """Python raises what the handler does once SQLite gave up: on the way into what undoes the append."""
+
+    class Told(Exception):
+        pass
+
+    def tell(number: int, frame: object) -> None:
+        raise Told
+
+    path = tmp_path / "ledger.db"
+    found(f"sqlite:///{path}").close()
+    was = signal.signal(signal.SIGALRM, tell)
+    try:
+        with (
+            contextlib.closing(open_store(f"sqlite:///{path}", lock_timeout_seconds=0.3)) as store,
+            contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other,
+        ):
+            store.append([Row("s", 1, "T", b"first")], [], ledger_version=0)
+            other.execute("BEGIN IMMEDIATE")
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            with pytest.raises(Told):
+                store.append([Row("s", 2, "T", b"second")], [], ledger_version=0)
+            other.execute("ROLLBACK")
+            writer = threading.Thread(
+                target=store.append,
+                args=([Row("s", 2, "T", b"third")], []),
+                kwargs={"ledger_version": 0},
+            )
+            writer.start()
+            writer.join()
+            assert [row.record for row in store.stream("s")] == [b"first", b"third"]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, was)
