@@ -32,7 +32,9 @@ def read_file(
             content = file.read(bytes_max + 1)
             if not content and stat.S_ISFIFO(mode):
                 raise NoInput(f"{name}: expected a file with {what}, found no file", hint=hint)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    except IsADirectoryError:
+        raise NoInput(f"{name}: expected a file with {what}, found a folder", hint=hint) from None
+    except (FileNotFoundError, NotADirectoryError):
         raise NoInput(f"{name}: expected a file with {what}, found none", hint=hint) from None
     except PermissionError:
         raise Denied(f"{name}: not readable by this user", hint=hint) from None

@@ -23,6 +23,10 @@ OnTurn = Callable[[str, list[Written]], None]
 """Told, in the caller's thread, of each turn stored: the judge, and the turn's records."""
 
 
+class _Stopped(Exception):
+    """It was told to stop while it waited to ask again."""
+
+
 @dataclass(frozen=True)
 class _News:
     """What a judge's thread tells the caller's: a turn stored, or its end (`written` is None)."""
@@ -59,16 +63,22 @@ def hear_panel(
         return panel.decide()
     except KeyboardInterrupt:
         stop.set()
-        panel.interrupt()
-        raise Interrupted(
-            f"task {panel.log.task}: interrupted; what was recorded stays, and the open evaluations "
-            "are closed as interrupted",
-            hint=f"causebook why {panel.log.task}",
-        ) from None
+        raise interrupted(panel) from None
     except BaseException:
         stop.set()
         panel.leave()
         raise
+
+
+def interrupted(panel: Panel) -> Interrupted:
+    """Close the panel as interrupted; what its person is told."""
+    what = (
+        "what was recorded stays, and the open evaluations are closed as interrupted"
+        if panel.interrupt()
+        else "the panel had decided already, and that stands"
+    )
+    task = panel.log.task
+    return Interrupted(f"task {task}: interrupted; {what}", hint=f"causebook why {task}")
 
 
 def _follow(judges: int, news: queue.SimpleQueue[_News], on_turn: OnTurn) -> None:
@@ -112,12 +122,20 @@ def hear_seat(
     stop: threading.Event,
     stored: Callable[[list[Written]], None] = lambda written: None,
 ) -> None:
-    """Hear one judge until it has decided, or `stop` is set between two calls."""
+    """Hear one judge until it has decided, or `stop` is set between two calls, or two tries of one."""
+
+    def sleep(seconds: float) -> None:
+        if stop.wait(seconds):
+            raise _Stopped
+
     while not stop.is_set():
         request = seat.next_request()
         if request is None:
             return
-        outcome = ask(model, request, sleep=stop.wait)
+        try:
+            outcome = ask(model, request, sleep=sleep)
+        except _Stopped:
+            return
         if stop.is_set():
             return
         failures = [(tried.fault, tried.declined_tool_choice) for tried in outcome.failures]

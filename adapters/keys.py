@@ -44,6 +44,7 @@ _SUFFIXES: Final = (".pem", ".uri")
 __all__ = [
     "ROLES",
     "KeyFolder",
+    "KeyNotHere",
     "KeySigner",
     "Passphrase",
     "Signer",
@@ -51,6 +52,10 @@ __all__ = [
     "no_passphrase",
     "read_signer",
 ]
+
+
+class KeyNotHere(Denied):
+    """The folder holds no key of the role."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,8 @@ class KeyFolder:
         """The signer of the first of `keys` that is here.
 
         Where none is, the one in the role's own file: whoever checks its signature says why it does not
-        count. Raises `Denied` where there is none either, naming the key that is needed.
+        count. Raises `KeyNotHere` where there is none either, naming the key that is needed; `Denied` where a
+        file cannot be used.
         """
         own = self.signer(role) if self.file_of(role).exists() else None
         for key in keys:
@@ -158,9 +164,10 @@ class KeyFolder:
         if own is not None:
             return own
         wanted = f", expected {keys[0].keyid[:8]}…" if keys else ""
-        raise Denied(
+        elsewhere = "; --request FILE asks one elsewhere" if role in ("root", "authority") else ""
+        raise KeyNotHere(
             f"{self.file_of(role)}: the {role} key is not here{wanted}",
-            hint="--keys DIR names its folder; --request FILE asks a root or an authority elsewhere",
+            hint=f"--keys DIR, or CAUSEBOOK_KEYS, names its folder{elsewhere}",
         )
 
     def _open(self, path: Path, role: Role) -> Signer:

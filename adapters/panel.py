@@ -83,14 +83,14 @@ class Panel:
         self.lock.release()
         return event
 
-    def interrupt(self) -> None:
+    def interrupt(self) -> bool:
         """Close what is open, as interrupted, and decide: the runner is told to stop (rule 10).
 
-        Where the panel has decided already, that stands. Where closing fails, the next writer does it.
+        False where the panel has decided already: that stands. Where closing fails, the next writer does it.
         """
         self._give_up()
         try:
-            close(self.log, self.convened.runner)
+            return close(self.log, self.convened.runner)
         finally:
             self.lock.release()
 

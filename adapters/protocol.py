@@ -134,7 +134,7 @@ class _Reader:
         if not 1 <= len(tables) <= JUDGES_MAX:
             raise BadData(
                 f"{self.name}, judge: expected 1 to {JUDGES_MAX} tables [[judge]], found {len(tables)}",
-                hint="a panel without judges would decide nothing",
+                hint="a table each for the judges of the panel",
             )
         judges: dict[str, Judge] = {}
         paths = {}

@@ -24,7 +24,7 @@ from ..domain.evaluation import Evaluation, answer, fail, hear, open_turn
 from ..domain.events import Event, Mandate, ModelCallFailed, ToolChoiceDeclined
 from ..domain.evidence import text_bytes
 from ..domain.limits import CRITERIA_BYTES_MAX, MODEL_BYTES_MAX, TURNS_DEFAULT, TURNS_MAX
-from ..domain.ports import ModelFault, ReadResult, Request, Response
+from ..domain.ports import ModelFault, ReadResult, Request, Response, ToolCall
 from ..domain.reads import Read, lines_fault
 from ..domain.streams import require_id, shorten
 from ..domain.tools import READ_TOOLS, SUBMIT_VERDICT, definition
@@ -58,6 +58,12 @@ class Judge:
             raise Misuse(
                 f"{where}, max_tool_turns: expected 1 to {TURNS_MAX}, found {self.max_tool_turns}",
                 hint=f"the default is {TURNS_DEFAULT}; a judge with no tools decides on its first turn",
+            )
+        if isinstance(self.criteria, str) or isinstance(self.tools, str):
+            which = "criteria" if isinstance(self.criteria, str) else "tools"
+            raise Misuse(
+                f"{where}, {which}: expected a list of texts, found one text",
+                hint=f"{which}=[...]; one text would be taken letter by letter",
             )
         for tool in self.tools:
             if tool not in READ_TOOLS:
@@ -139,6 +145,7 @@ class Seat:
         the tries before it. Raises `Misuse` where the model was not asked as `next_request` said (rules 2
         and 9).
         """
+        _require_response(response)
         sent = self._require_asked(failures)
         if response.tool_choice_sent != sent:
             raise Misuse(
@@ -262,3 +269,19 @@ class Seat:
         if self.evaluation.closed is not None:
             self.closing = written[-1]
         self.written = written
+
+
+def _require_response(response: Response) -> None:
+    """Raise `Misuse` for what only looks like one, before anything of the turn is kept."""
+    if not isinstance(response, Response):
+        raise Misuse(
+            f"expected a Response, found {type(response).__name__}",
+            hint="Response(content, calls) is what the model answered: see README, the library",
+        )
+    for call in response.calls:
+        if not isinstance(call, ToolCall) or not isinstance(call.arguments, str):
+            found = type(call.arguments if isinstance(call, ToolCall) else call).__name__
+            raise Misuse(
+                f"calls: expected ToolCall, its arguments as JSON text, found {found}",
+                hint="ToolCall(id, name, json.dumps(arguments)) where the model's client gives an object",
+            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,6 +142,8 @@ def _spec(given: str | None) -> str | None:
                 "--spec: expected Unicode text, found bytes that are none",
                 hint="--spec @FILE reads what the task asks for from a file in UTF-8",
             )
+        if given is not None and _is_file(given):
+            warn(f"--spec: taken as text, and a file is called so: --spec @{given} reads it")
         return given
     name = given[1:]
     hint = "--spec @FILE reads what the task asks for from a file"
@@ -154,11 +157,23 @@ def _spec(given: str | None) -> str | None:
         ) from None
 
 
+def _is_file(name: str) -> bool:
+    try:
+        return os.path.isfile(name)
+    except ValueError:  # a null byte
+        return False
+
+
 def _workspace(directory: str, url: str, keys: Path, unlocks: list[Path]) -> GitWorkspace:
     """The tree to judge. Neither ledger nor keys, nor what `unlocks` them, are read: judges' reads go out."""
     private = [keys, *unlocks, *_ledger_files(url)]
     workspace = GitWorkspace(Path(directory), private=private)
-    if workspace.root.is_relative_to(keys.resolve()):
+    if ".git" in workspace.root.parts:
+        raise Misuse(
+            f"--workspace: {directory} lies in git's own folder, which no judge may read",
+            hint="name the folder of the work",
+        )
+    if workspace.root.is_relative_to(os.path.realpath(keys)):
         raise Misuse(
             f"--workspace: {directory} lies in the folder of the keys, which no judge may read",
             hint="--keys DIR names another folder",

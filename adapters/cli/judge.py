@@ -10,10 +10,10 @@ from types import FrameType
 from typing import Final
 
 from ...domain.conversation import brief_text
-from ...domain.errors import Interrupted, IOFailure, Misuse, VersionConflict
+from ...domain.errors import IOFailure, Misuse, VersionConflict
 from ...domain.events import PanelDecided, Phase
 from ..attempt import Attempt
-from ..judging import hear_panel
+from ..judging import hear_panel, interrupted
 from ..ledger import TaskHandle
 from ..panel import Panel
 from ..takeover import take_over, taken
@@ -87,18 +87,20 @@ def judge(
 def _told_to_stop() -> Iterator[None]:
     """SIGTERM and SIGHUP as Ctrl-C: what is open is closed as interrupted, and not left to the next writer.
 
-    Once one came, the others are not heard, so that the closing is not cut short. One that was ignored from
-    the start (nohup) stays so.
+    Once one of the three came, none is heard again, so that neither the closing nor the exit code is cut
+    short: the command ends. One that was ignored from the start (nohup) stays so.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    were = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    all_ = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    were = {number: signal.getsignal(number) for number in all_}
     kept = {number: was for number, was in were.items() if was not in (signal.SIG_IGN, None)}
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in kept:
             signal.signal(each, signal.SIG_IGN)
+        kept.clear()
         raise KeyboardInterrupt
 
     for number in kept:
@@ -117,12 +119,7 @@ def _hear(panel: Panel, case: Case, progress: Progress, seals: Seals) -> PanelDe
         return hear_panel(panel, case.models, case.workspace, progress.turn)
     except KeyboardInterrupt:
         # The first moment of a panel that sits already, before it is heard.
-        panel.interrupt()
-        raise Interrupted(
-            f"task {case.task}: interrupted; what was recorded stays, and the open evaluations are "
-            "closed as interrupted",
-            hint=f"causebook why {case.task}",
-        ) from None
+        raise interrupted(panel) from None
 
 
 def _tell_of_seals(seals: Seals, *, as_json: bool) -> None:

@@ -127,7 +127,9 @@ def _said(events: Sequence[Event]) -> tuple[str, str]:
         return "", ""
     # A verdict is said last, and is the call that counts.
     what, how = calls[-1] if isinstance(last, VerdictGiven) else calls[0]
-    more = "" if len(calls) == 1 else f"and {len(calls) - 1} more"
+    # One event stands for all the calls past the last that is answered.
+    made = max([len(calls), *(e.calls_total for e in events if isinstance(e, ModelResponded))])
+    more = "" if made == 1 else f"and {made - 1:,} more"
     return what, ", ".join(part for part in (how, more) if part)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import unicodedata
 from typing import Final, Literal, cast
 
 from ...domain.canonical import escaped_bytes
@@ -96,7 +97,17 @@ def _say_asked(request: str, asked: SigningRequest, options: str, *, as_json: bo
 
 
 def _require_text(option: str, text: str) -> None:
-    if not text.strip() or escaped_bytes(text) is None or len(text) > NAME_CHARACTERS_MAX:
+    if escaped_bytes(text) is None:
+        raise Misuse(
+            f"{option}: expected Unicode text, found bytes that are none",
+            hint="what is typed has to be in the encoding that the locale names: see LC_ALL, LANG",
+        )
+    if any(unicodedata.category(character) == "Cc" for character in text):
+        raise Misuse(
+            f"{option}: expected one line of text, found a control character in it",
+            hint="it is kept for ever, and signed",
+        )
+    if not text.strip() or len(text) > NAME_CHARACTERS_MAX:
         raise Misuse(
             f"{option}: expected Unicode text of 1 to {NAME_CHARACTERS_MAX} characters, not blank",
             hint="it is kept for ever, and signed",

@@ -33,7 +33,7 @@ from ...domain.errors import BadData, Busy, CausebookError, Denied
 from ...domain.keyring import raw_key
 from ...domain.note import NoteError, NoteKey, NoteSignature, sign_note, signer_among
 from ...projections.tree import root
-from ..keys import Signer
+from ..keys import KeyNotHere, Signer
 from ..signatures import verify
 from ..store.port import TREE, CheckpointRow, Store
 from ..writer import Writer
@@ -144,11 +144,14 @@ class Sealer:
         return known, growth
 
     def _open_key(self) -> Signer:
-        """The log's signer, by the keys that the store has now. Raises `NoLogKey` where it may not seal."""
+        """The log's signer, by the keys that the store has now.
+
+        Raises `NoLogKey` where it is elsewhere, or may not seal; `Denied` where its file cannot be used.
+        """
         self.writer.load()
         try:
             signer = self.writer.signer("log")
-        except Denied as error:
+        except KeyNotHere as error:
             raise NoLogKey(error.message, hint=error.hint) from None
         self._require_right(signer)
         return signer

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from causebook.adapters.judging import hear_panel
+from causebook.adapters.judging import hear_panel, hear_seat, interrupted
 from causebook.adapters.ledger import Ledger
 from causebook.adapters.panel import Panel
 from causebook.adapters.seat import Abandoned
@@ -343,8 +343,28 @@ def test_an_interrupt_after_the_decision_leaves_it_as_it_is(home: Home) -> None:
         hear_out(panel.open("a"), [verdict("pass")])
         panel.decide()
         rows = home.rows()
-        panel.interrupt()
+        assert not panel.interrupt()
+        told = interrupted(panel).message
+    assert told == "task T-1: interrupted; the panel had decided already, and that stands"
     assert home.rows() == rows
+
+
+def test_who_is_told_to_stop_between_two_tries_does_not_ask_again(home: Home) -> None:
+    """A try costs its person money."""
+    stop, asked = threading.Event(), list[Request]()
+
+    class Limited:
+        def complete(self, request: Request) -> Response:
+            asked.append(request)
+            stop.set()
+            raise ModelFault("rate_limit", status=429, retry_after_ms=1, retryable=True)
+
+    with home.open() as ledger:
+        panel = convene(ledger, "a")
+        hear_seat(panel.open("a"), Limited(), Files(), stop)
+        assert len(asked) == 1
+        assert panel.interrupt()
+    assert cause(home, "a") == "interrupted"
 
 
 # ── the runner is gone ─────────────────────────────────────────────────────────────────────────────

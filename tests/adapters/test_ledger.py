@@ -44,7 +44,7 @@ from causebook.domain.events import (
 )
 from causebook.domain.evidence import commitments_of
 from causebook.domain.keyring import enrolment_bytes
-from causebook.domain.ports import ModelFault, ReadResult, Response
+from causebook.domain.ports import ModelFault, ReadResult, Response, ToolCall
 from causebook.domain.quorum import CANONICAL, PANEL_HALTS
 from causebook.domain.record import parse
 from causebook.domain.streams import LEDGER
@@ -376,6 +376,37 @@ def test_a_judge_that_cannot_be_convened_is_refused_and_stores_nothing(home: Hom
             with pytest.raises(Misuse):
                 attempt.convene("post_execute", "any", [judge])
         assert home.rows() == rows
+
+
+@pytest.mark.parametrize("field", ["criteria", "tools"])
+def test_one_text_in_place_of_a_list_is_not_taken_letter_by_letter(home: Home, field: str) -> None:
+    said: dict[str, Any] = {"criteria": ["It holds."], field: "read_file"}
+    with home.open() as ledger:
+        attempt = ledger.task("T-1").start_attempt()
+        with pytest.raises(Misuse, match=f"{field}: expected a list of texts, found one text"):
+            attempt.convene("post_execute", "any", [Judge("a", "m", **said)])
+
+
+@pytest.mark.parametrize(
+    ("response", "found"),
+    [
+        ("It is fine.", "expected a Response, found str"),
+        (Response(None, (ToolCall("1", "read_file", {"path": "a"}),)), "as JSON text, found dict"),  # type: ignore[arg-type]
+        (Response(None, ({"name": "read_file"},)), "expected ToolCall, .* found dict"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_only_looks_like_an_answer_is_refused_and_the_turn_can_go_on(
+    home: Home, response: Any, found: str
+) -> None:
+    with home.open() as ledger:
+        panel = ledger.task("T-1").start_attempt().convene("post_execute", "any", judges("a"))
+        seat = panel.open("a")
+        seat.next_request()
+        with pytest.raises(Misuse, match=found):
+            list(seat.respond(response))
+        assert list(seat.respond(verdict("pass"))) == []
+        panel.decide()
+    home.require_intact()
 
 
 def test_a_panel_has_1_to_32_judges_of_different_names(home: Home) -> None:

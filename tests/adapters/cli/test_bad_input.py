@@ -49,6 +49,54 @@ def test_a_task_id_with_a_leading_dash_is_said_to_come_after_two(desk: Desk) -> 
     assert "after --" in done.err
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [((*JUDGE, "--keys", "loop"), 77), (("demo", "--keep", "loop/kept"), 73)],
+)
+def test_links_that_lead_round_in_a_circle(desk: Desk, command: tuple[str, ...], code: int) -> None:
+    (desk.folder / "loop").symlink_to("loop")
+    desk.protocol(PASS)
+    before = desk.state()
+    refused(invoke(*command), code, "loop")
+    assert desk.state() == before
+
+
+def test_gits_own_folder_is_no_work(desk: Desk) -> None:
+    desk.protocol(PASS)
+    before = desk.state()
+    at = ("judge", "T-1", "--protocol", "protocol.toml", "--workspace", "work/.git")
+    refused(invoke(*at), 64, "work/.git lies in git's own folder")
+    assert desk.state() == before
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "words"),
+    [
+        ("--name", "Ada\x1b[31m", "found a control character"),
+        ("--name", "Ada\nTuring", "found a control character"),
+        ("--meaning", "\udcc3", "found bytes that are none"),
+        ("--name", " ", "not blank"),
+    ],
+)
+def test_what_a_resolution_is_signed_with(desk: Desk, option: str, text: str, words: str) -> None:
+    said = {"--name": "Ada", "--meaning": "risk accepted", "--decision": "proceed", option: text}
+    options = [word for pair in said.items() for word in pair]
+    refused(invoke("resolve", "T-1", *options), 64, option, words)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        (("why", "T-1", "--ledger", "sqlite:///work"), 65, "expected a file, found a folder"),
+        (("judge", "T-1", "--protocol", "work", "--workspace", "work"), 66, "found a folder"),
+    ],
+)
+def test_a_folder_where_a_file_is_expected(
+    desk: Desk, command: tuple[str, ...], code: int, words: str
+) -> None:
+    refused(invoke(*command), code, words)
+
+
 PROTOCOL = """policy = "unanimous"
 phase = "post_execute"
 [[judge]]

@@ -10,6 +10,7 @@ import pytest
 
 from causebook.adapters.ledger import Ledger
 from causebook.adapters.seat import Judge
+from causebook.adapters.task_log import resolve
 from causebook.domain.canonical import encode
 from tests.adapters.cli.conftest import Desk, invoke, say
 
@@ -48,10 +49,9 @@ def evil(desk: Desk) -> Desk:
     done = desk.judge("T-1", "evil", "plain")
     assert done.code == 11, done.err
     require_harmless(done.out + done.err)
-    who = ("--name", "Ada" + EVIL.replace("\x00", ""), "--meaning", EVIL.replace("\x00", ""))
-    done = invoke("resolve", "T-1", "--decision", "halt", *who)
-    assert done.code == 0, done.err
-    require_harmless(done.out)
+    # The command takes no control character; the library stores what an engine's person says.
+    with Ledger.open(desk.url, keys=desk.folder / "keys") as ledger:
+        resolve(ledger.task("T-1").log, "halt", name="Ada" + EVIL, meaning=EVIL)
     done = desk.judge("T-2", "fails", "evil", "evil")
     assert done.code == 12
     require_harmless(done.out)

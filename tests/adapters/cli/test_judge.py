@@ -90,6 +90,22 @@ def test_a_line_a_turn(desk: Desk) -> None:
     ]
 
 
+def test_calls_past_the_last_that_is_answered_are_counted_too(desk: Desk) -> None:
+    many = [("read_file", '{"path": "a.txt"}')] * 1_200
+    desk.script("busy", [say(None, *many), verdict("pass")])
+    assert "and 1,199 more" in desk.judge("T-1", "busy").lines[1]
+
+
+def test_a_spec_that_is_the_name_of_a_file_is_asked_about(desk: Desk) -> None:
+    Path("task.md").write_text("Keep it short.\n")
+    done = desk.judge("T-1", PASS, options=("--spec", "task.md"))
+    assert done.code == 0
+    assert done.err == (
+        "warning: --spec: taken as text, and a file is called so: --spec @task.md reads it\n"
+    )
+    assert desk.judge("T-2", PASS, options=("--spec", "@task.md")).err == ""
+
+
 def test_what_became_of_a_turn_is_never_cut(desk: Desk) -> None:
     twice = say(None, ("read_file", '{"path": "a.txt"}'), ("read_file", '{"path": "a.txt"}'))
     desk.script("twice", [twice, twice, verdict("pass")])

@@ -403,6 +403,21 @@ def test_judge_without_the_log_key_goes_on_and_says_so(desk: Desk) -> None:
     assert "warning: not sealed: " in as_json.err
 
 
+def test_judge_with_a_log_key_that_cannot_be_used_stops_before_anything_is_recorded(
+    desk: Desk,
+) -> None:
+    """One that is elsewhere is no fault; one that lies here, open to all, is."""
+    before = len(invoke("log", "--json").lines)
+    Path("keys/log.pem").chmod(0o644)
+    done = desk.judge("T-1", PASS)
+    assert done.code == 77
+    assert "log.pem: expected mode 0600, found 0644" in done.err
+    Path("keys/log.pem").chmod(0o600)
+    Path("keys/log.pem").write_text("no key\n")
+    assert desk.judge("T-1", PASS).code == 77
+    assert len(invoke("log", "--json").lines) == before
+
+
 def test_judge_whose_log_is_sealed_by_others_says_so(desk: Desk) -> None:
     with contextlib.closing(open_store(desk.url)) as store, store.projector(TREE):
         done = desk.judge("T-1", PASS, options=("--lock-timeout", "0"))

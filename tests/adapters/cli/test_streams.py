@@ -133,6 +133,22 @@ def test_a_judge_told_to_stop_closes_its_panel(desk: Desk, number: signal.Signal
     assert invoke("verify").code == 20
 
 
+def test_a_judge_told_to_stop_more_than_once_closes_its_panel_all_the_same(desk: Desk) -> None:
+    wait = {"error": {"status": 429, "type": "rate_limit", "message": "", "retry_after": 25}}
+    desk.script("waits", [wait])
+    desk.protocol("waits")
+    with start(*JUDGE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("T-1, attempt 1")
+        process.send_signal(signal.SIGINT)
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert process.returncode == 130
+    assert err.splitlines()[0].startswith("error: task T-1: interrupted")
+    assert invoke("why", "T-1", "--json").json["halt_type"] == "validator_error"
+
+
 def test_a_judge_under_nohup_goes_on_when_its_terminal_is_gone(desk: Desk) -> None:
     wait = {"error": {"status": 429, "type": "rate_limit", "message": "", "retry_after": 1}}
     desk.script("waits", [wait, verdict("pass")])
