@@ -187,8 +187,10 @@ def require_whole(request: SigningRequest, folder: KeyFolder) -> None:
 def submit(writer: Writer, request: SigningRequest) -> list[Written]:
     """Store a signed request on the stream `ledger`. Raises what `Batch.admit` and `Batch.commit` raise."""
     _require_of(writer, request)
+    records = request.signed_records()
+    _require_new(writer.store, request, records)
     batch = writer.batch()
-    for raw in request.signed_records():
+    for raw in records:
         batch.admit(raw)
     return batch.commit()
 
@@ -202,6 +204,7 @@ def submit_resolution(log: TaskLog, request: SigningRequest) -> ResolutionRecord
     if request.stream != log.stream:
         raise Misuse(f"request: expected one on {log.stream}, found one on {request.stream}")
     (raw,) = request.signed_records()
+    _require_new(log.writer.store, request, [raw])
     if (request.version - 1, request.previous) != log.tip:
         raise VersionConflict(
             f"{log.stream}: the request follows v{request.version - 1}, and the task is at v{log.tip[0]}",
@@ -211,6 +214,16 @@ def submit_resolution(log: TaskLog, request: SigningRequest) -> ResolutionRecord
         written = draft.admit(raw)
         draft.follow()
     return cast(ResolutionRecorded, written.event)
+
+
+def _require_new(store: Store, request: SigningRequest, records: Sequence[bytes]) -> None:
+    """Raise `Misuse` where all of it is stored: whoever submits it twice is not to write it again."""
+    stored = store.stream(request.stream, after=request.version - 1)[: len(records)]
+    if [row.record for row in stored] == list(records):
+        raise Misuse(
+            f"request: expected one to be stored, found it stored as {request.stream} v{request.version}",
+            hint="nothing is left to do with it: causebook log shows its records",
+        )
 
 
 def task_of(request: SigningRequest) -> str | None:

@@ -227,7 +227,7 @@ def why(
         typer.Option(
             "--judge",
             metavar="JUDGE",
-            help="Whose turns to show; by default the judge that decided it.",
+            help="Whose turns to show, and all of them; by default the judge that decided it.",
         ),
     ] = None,
     ledger: Ledger = defaults.LEDGER,
@@ -255,7 +255,10 @@ def log(
         bool, typer.Option("--json", help="Print each record as a line of JSON on stdout.")
     ] = False,
 ) -> int:
-    """Print records in the order they were committed."""
+    """Print records in the order they were committed.
+
+    As they are stored: verify says whether they hold.
+    """
     from .log import log as do
 
     return do(which, ledger, as_json=json)
@@ -287,7 +290,10 @@ def evidence(
 
 
 def tasks(ledger: Ledger = defaults.LEDGER, json: Json = False) -> int:
-    """List every task and how it stands."""
+    """List every task and how it stands.
+
+    As it is stored: verify says whether it holds.
+    """
     from .tasks import tasks as do
 
     return do(ledger, as_json=json)

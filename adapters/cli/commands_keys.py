@@ -133,7 +133,7 @@ def retire(
     ],
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Why; it is kept for ever.")
-    ] = "",
+    ],
     compromised: Annotated[
         bool, typer.Option("--compromised", help="Say that somebody else may have had it.")
     ] = False,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, chdir, contextmanager
@@ -34,7 +36,7 @@ def demo(keep: str | None, run: Run) -> int:
             made = stack.enter_context(tempfile.TemporaryDirectory(prefix="causebook-demo-"))
             folder = Path(made)
         else:
-            folder = Path(keep).resolve()
+            folder = Path(os.path.realpath(keep))
             if escaped_bytes(str(folder)) is None:
                 raise Misuse(
                     "--keep: expected a path in UTF-8", hint="the ledger's URL has to name it"
@@ -68,15 +70,26 @@ def demo(keep: str | None, run: Run) -> int:
     )
     page.line("")
     page.line("What to type next:")
-    if keep is None:
-        page.line("  causebook demo --keep DIR        keep the repository, the ledger and the keys")
+    program = _program(elsewhere=keep is not None)
+    if keep is not None:
+        page.line("  # the state beside it is what verify remembers of it, apart from your own")
+        page.line(f"  cd {shlex.quote(keep)}; export {_STATE}=$PWD/state")
+        for words in (f"log {TASK}", f"why {TASK} --judge security", f"evidence {TASK}"):
+            page.line(f"  {program} {words} {' '.join(_AT)}")
     else:
-        page.line(f"  cd {shlex.quote(keep)}")
-        page.line(f"  causebook log {TASK} {' '.join(_AT)}")
-        page.line(f"  causebook why {TASK} --judge security {' '.join(_AT)}")
-        page.line(f"  causebook evidence {TASK} {' '.join(_AT)}")
-    page.line("  causebook judge --help           put your own work before a panel")
+        page.line("  # keep the repository, the ledger and the keys")
+        page.line(f"  {program} demo --keep DIR")
+    page.line("  # put your own work before a panel")
+    page.line(f"  {program} judge --help")
     return 0
+
+
+def _program(*, elsewhere: bool) -> str:
+    """What to type for this program, here or `elsewhere`: its name where the shell finds it, or its place."""
+    called = os.path.abspath(sys.argv[0])
+    if shutil.which("causebook") or os.path.basename(called) != "causebook":
+        return "causebook"
+    return shlex.quote(called if elsewhere else os.path.relpath(called))
 
 
 def _second_act(run: Run, folder: Path) -> None:

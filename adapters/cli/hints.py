@@ -51,6 +51,8 @@ def _forked(report: Report, finding: Finding, at: str, *, is_written: bool) -> H
 
 
 def _unverifiable(finding: Finding, at: str) -> Hint:
+    if finding.check == "witnesses" and finding.place == "required":
+        return "a policy says which witnesses count:", f"causebook verify --policy FILE{at}"
     if finding.check == "witnesses":
         return "more cosignatures can be asked for:", f"causebook seal --policy FILE{at}"
     if finding.check == "tree":

@@ -14,12 +14,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import typer
 from typer.main import get_command
 
-from ...domain.errors import CausebookError, Interrupted
+from ...domain.errors import CausebookError, Denied, Interrupted
 from . import commands, commands_keys, commands_log, commands_trust
 from .help import HELP_OPTIONS, Command, Group
 from .terminal import ReaderGone, complain, out, require_stdout
@@ -106,11 +107,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ReaderGone, SystemExit):  # typer leaves so where it finds a pipe closed
         return EXIT_IO
     except OSError as error:
-        complain(
-            f"{error.filename or 'input or output'}: {error.strerror or error}", _HINTS[EXIT_IO]
-        )
+        code = Denied.exit_code if isinstance(error, PermissionError) else EXIT_IO
+        complain(f"{error.filename or 'input or output'}: {error.strerror or error}", _HINTS[code])
         _trace()
-        return EXIT_IO
+        return code
     except Exception as error:  # noqa: BLE001 - the last line of defence, which names what it caught
         complain(f"internal: {type(error).__name__}: {error}", _INTERNAL_HINT)
         _trace()
@@ -144,18 +144,19 @@ def _hint(code: int, arguments: Sequence[str]) -> str:
 
 
 _NAMES_NO_LEDGER = re.compile(
-    r"^causebook (?:verify|tasks|log|why|rebuild|seal|checkpoint)\b(?! --ledger)"
+    r"\bcausebook (?:verify|tasks|log|why|rebuild|seal|checkpoint|resolve|keys list)\b(?! --ledger)"
 )
 
 
 def _at_ledger(hint: str, arguments: Sequence[str]) -> str:
     """The hint with the ledger that this command was given: what is typed next is to look at the same one."""
-    named = [place for place, argument in enumerate(arguments) if argument == "--ledger"]
-    if not named or len(arguments) == named[-1] + 1:
+    named = [url for name, url in pairwise([*arguments, ""]) if name == "--ledger"]
+    named += [a.removeprefix("--ledger=") for a in arguments if a.startswith("--ledger=")]
+    if not any(named):
         return hint
     from .reading import at_ledger  # which loads what reads a ledger
 
-    option = at_ledger(arguments[named[-1] + 1])
+    option = at_ledger(named[-1])
     return _NAMES_NO_LEDGER.sub(lambda found: found[0] + option, hint)
 
 

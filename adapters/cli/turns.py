@@ -10,14 +10,30 @@ from .terminal import Part, Terminal, flowing
 _DISPOSITION_CELLS = 14
 _NUMBERS_CELLS = 23  # "  charged  20/20    3/3"
 JUSTIFICATION_CHARACTERS_MAX = 1200
+ROWS_MAX = 16
+_ROWS_BEFORE = 3
 
 Row = tuple[str, str, str, Part, str, str]
 """Turn, what, disposition, charged or spared, used, stall."""
 
 
-def show_turns(page: Terminal, timeline: Mapping[str, Any], *, indent: int = 2) -> None:
-    """Print the turn account of an evaluation (`projections/timeline.py`)."""
+def show_turns(
+    page: Terminal, timeline: Mapping[str, Any], *, indent: int = 2, whole: bool = True
+) -> None:
+    """Print the turn account of an evaluation (`projections/timeline.py`).
+
+    Unless `whole`, a long one is shortened to its beginning and its end, which say what led to what.
+    """
     rows = list(_rows(timeline))
+    if not whole and len(rows) > ROWS_MAX:
+        left_out = (
+            f"… {len(rows) - ROWS_MAX + 1:,} lines: --judge {timeline['judge']} shows them all"
+        )
+        rows = [
+            *rows[:_ROWS_BEFORE],
+            ("", left_out, "", "", "", ""),
+            *rows[_ROWS_BEFORE + 1 - ROWS_MAX :],
+        ]
     used = max([len(row[4]) for row in rows] + [4])
     left = page.width - indent - 3 - _DISPOSITION_CELLS - 9 - used - 7
     widest = max([page.cells(row[1]) for row in rows if row[2] or row[3]] + [30])

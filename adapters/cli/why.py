@@ -15,6 +15,7 @@ from ...domain.streams import require_id, shorten
 from ...projections.course import course
 from ...projections.facts import TaskFacts
 from ...projections.halt_payload import halt_payload
+from ..findings import counted
 from ..store.snapshot import Snapshot
 from ..task_check import TaskCheck, TaskRows, check_task, task_rows
 from .findings import missing_record, show_finding
@@ -56,7 +57,7 @@ def why(task: str, attempt: int | None, judge: str | None, url: str, *, as_json:
         else:
             page.line("  What follows is what stands there, and is not to be relied on.")
         page.blank()
-    Screen(page, answer, at_ledger(url)).show(shown)
+    Screen(page, answer, at_ledger(url)).show(shown, whole=judge is not None)
     return checked.code
 
 
@@ -118,5 +119,5 @@ def _show_findings(page: Terminal, task: str, checked: TaskCheck, at: str) -> No
     for finding in checked.findings[:FINDINGS_SHOWN_MAX]:
         show_finding(page, finding)
     more = len(checked.findings) - FINDINGS_SHOWN_MAX
-    rest = f"{more} more findings: " if more > 0 else "all of the ledger: "
+    rest = f"{counted(more, 'more finding')}: " if more > 0 else "all of the ledger: "
     page.line(f"  {rest}causebook verify{at}")

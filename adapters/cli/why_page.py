@@ -50,8 +50,8 @@ class Screen:
         self.task, self.told, self.payload = answer.task, answer.told, answer.payload
         self.due = due(answer.facts)
 
-    def show(self, judge: str | None) -> None:
-        """The whole screen."""
+    def show(self, judge: str | None, *, whole: bool) -> None:
+        """The whole screen. `judge`: whose turns are shown, and whether the `whole` of many."""
         self._headline()
         panel = self.told.panel
         if panel is not None:
@@ -60,7 +60,7 @@ class Screen:
             self._panels(panel)
             self._judges(panel)
         if judge is not None and panel is not None:
-            self._turns(panel, judge)
+            self._turns(panel, judge, whole=whole)
         self.page.blank()
         self._rests_on()
         self._verified()
@@ -236,12 +236,12 @@ class Screen:
         entries = self.answer.facts.evaluations.get(stream)
         return timeline(entries) if entries else None
 
-    def _turns(self, panel: Panel, judge: str) -> None:
+    def _turns(self, panel: Panel, judge: str, *, whole: bool) -> None:
         line = self._timeline(panel, judge)
         if line is None:
             return
         self.page.blank()
-        show_turns(self.page, line)
+        show_turns(self.page, line, whole=whole)
         escalated = panel.decided is not None and panel.decided.event.action == "escalate"
         against = "warn" if escalated else "blocker"
         others = [

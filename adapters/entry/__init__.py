@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from .adapters.panel import Panel
     from .adapters.seat import Judge, Seat
     from .adapters.verification.audit import verify
-    from .domain.errors import Busy, CausebookError, Denied, Misuse, VersionConflict
+    from .domain.errors import (
+        BadData,
+        Busy,
+        CannotCreate,
+        CausebookError,
+        Denied,
+        IOFailure,
+        Misuse,
+        NoInput,
+        StoreUnavailable,
+        VersionConflict,
+    )
     from .domain.events import PanelDecided, WorkspaceFacts
     from .domain.ports import (
         Model,
@@ -37,14 +48,18 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Attempt": "adapters.attempt",
+    "BadData": "domain.errors",
     "Busy": "domain.errors",
+    "CannotCreate": "domain.errors",
     "CausebookError": "domain.errors",
     "Denied": "domain.errors",
+    "IOFailure": "domain.errors",
     "Judge": "adapters.seat",
     "Ledger": "adapters.ledger",
     "Misuse": "domain.errors",
     "Model": "domain.ports",
     "ModelFault": "domain.ports",
+    "NoInput": "domain.errors",
     "Panel": "adapters.panel",
     "PanelDecided": "domain.events",
     "Read": "domain.reads",
@@ -55,6 +70,7 @@ _HOMES = {
     "Request": "domain.ports",
     "Response": "domain.ports",
     "Seat": "adapters.seat",
+    "StoreUnavailable": "domain.errors",
     "TaskHandle": "adapters.ledger",
     "ToolCall": "domain.ports",
     "VersionConflict": "domain.errors",
@@ -65,14 +81,18 @@ _HOMES = {
 
 __all__ = [
     "Attempt",
+    "BadData",
     "Busy",
+    "CannotCreate",
     "CausebookError",
     "Denied",
+    "IOFailure",
     "Judge",
     "Ledger",
     "Misuse",
     "Model",
     "ModelFault",
+    "NoInput",
     "Panel",
     "PanelDecided",
     "Read",
@@ -83,6 +103,7 @@ __all__ = [
     "Request",
     "Response",
     "Seat",
+    "StoreUnavailable",
     "TaskHandle",
     "ToolCall",
     "VersionConflict",

@@ -39,9 +39,9 @@ LOOKS_MAX: Final = 3
 def verify(
     url: str,
     *,
-    checkpoints: Iterable[bytes] = (),
-    trust: bytes | None = None,
-    policy: bytes | None = None,
+    checkpoints: Iterable[bytes | str] = (),
+    trust: bytes | str | None = None,
+    policy: bytes | str | None = None,
     age_seconds_max: int | None = None,
     required: Collection[str] = (),
     pins: bool = True,
@@ -56,10 +56,11 @@ def verify(
     A log is complete as of `sealed`, never simply complete. Nothing found is ever raised.
 
     `checkpoints`: signed notes that were kept away from the ledger. `trust`: a trust file, `policy`: a trust
-    policy of witnesses, both by their bytes; `age_seconds_max`: how old that policy's quorum may be.
-    `required`: names of checks that fail where they are not run. `pins`: hold it against the pins of this
-    user, and move them; they lie in `$CAUSEBOOK_STATE`, or where the user's state does. `require_pin`: a
-    first look fails. `from_pin`: only hash what was verified before. `live`: read a ledger in use in place.
+    policy of witnesses; each by what it holds, and not by a file's name. `age_seconds_max`: how old that
+    policy's quorum may be. `required`: names of checks that fail where they are not run. `pins`: hold it
+    against the pins of this user, and move them; they lie in `$CAUSEBOOK_STATE`, or where the user's state
+    does. `require_pin`: a first look fails. `from_pin`: only hash what was verified before. `live`: read a
+    ledger in use in place.
 
     Raises `NoInput` where there is no ledger, `BadData` for what is none and for what was given, `Misuse`,
     `Busy`, `StoreUnavailable`, `Denied`, and `IOFailure` where pins cannot be read, or what holds cannot be
@@ -74,9 +75,9 @@ def verify(
         pins=() if user_pins is None else user_pins.all(),
         why_no_pins="" if pins else "no pin is read",
         places=places_of(url),
-        checkpoints=[_named(number, raw) for number, raw in enumerate(checkpoints, 1)],
-        trust=None if trust is None else Trust.parse(trust),
-        policy=None if policy is None else Policy.parse(policy),
+        checkpoints=[_named(number, _raw(text)) for number, text in enumerate(checkpoints, 1)],
+        trust=None if trust is None else Trust.parse(_raw(trust)),
+        policy=None if policy is None else Policy.parse(_raw(policy)),
         age_seconds_max=age_seconds_max,
         required=frozenset(_check_name(name) for name in required),
         require_pin=require_pin,
@@ -86,6 +87,10 @@ def verify(
     if audited.unkept is not None:
         raise audited.unkept
     return audited.report
+
+
+def _raw(text: bytes | str) -> bytes:
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
 
 
 @dataclass(frozen=True)

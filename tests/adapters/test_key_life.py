@@ -485,10 +485,12 @@ def test_a_request_is_stale_once_the_stream_moved_on(apart: Apart) -> None:
         signed = [sign_here(request, apart.safe)[0] for request in (first, second)]
         submit(ledger.writer, signed[0])
         rows = home.rows()
-        for again in signed:
-            with pytest.raises(VersionConflict, match="expected it to follow v5") as refused:
-                submit(ledger.writer, again)
-            assert "write it again" in refused.value.hint
+        with pytest.raises(Misuse, match="found it stored as ledger v5") as refused:
+            submit(ledger.writer, signed[0])
+        assert "nothing is left to do" in refused.value.hint
+        with pytest.raises(VersionConflict, match="expected it to follow v5") as stale:
+            submit(ledger.writer, signed[1])
+        assert "write it again" in stale.value.hint
     assert home.rows() == rows
 
 
@@ -505,7 +507,7 @@ def test_an_escalation_is_resolved_by_an_authority_elsewhere(apart: Apart) -> No
         signed = SigningRequest.parse(sign_here(asked, apart.desk)[0].raw)
         assert submit_resolution(log, signed).name == "Ada"
         assert log.state.status == "completed"
-        with pytest.raises(VersionConflict, match="the task is at"):
+        with pytest.raises(Misuse, match="found it stored as task/T-1 v6"):
             submit_resolution(log, signed)
     assert home.kinds("task/T-1")[-3:] == [
         "ResolutionRecorded", "AttemptClosed", "TaskCompleted",

@@ -281,7 +281,7 @@ def test_a_person_elsewhere_resolves_an_escalation(apart: Desk) -> None:
     assert (done.code, done.lines[0]) == (0, "T-1 resolved: proceed, by Ada")
     assert invoke("why", "T-1", "--json").json["status"] == "completed"
     intact()
-    refused(invoke("keys", "submit", "r.json"), 75, "the task is at")
+    refused(invoke("keys", "submit", "r.json"), 64, "found it stored as task/T-1 v")
 
 
 def _fact(document: dict[str, Any]) -> None:

@@ -155,6 +155,21 @@ def test_a_stall_turn_by_turn(desk: Desk) -> None:
     ]
 
 
+def test_a_long_account_is_shortened_to_what_led_to_what_unless_it_is_asked_for(desk: Desk) -> None:
+    """The answer is one screen."""
+    looks = [say(None, *[("read_file", '{"path": "a.txt"}')] * 12) for _ in range(4)]
+    desk.script("thorough", [*looks, verdict("blocker")])
+    desk.judge("T-1", "thorough")
+    page = [line.rstrip() for line in invoke("why", "T-1").lines]
+    assert len(page) < 40
+    begin = next(n for n, line in enumerate(page) if line.startswith("  1  read_file"))
+    assert page[begin + 3] == "     … 35 lines: --judge j1 shows them all"
+    assert page[begin + 14].startswith("  5  tools withdrawn (stall)")
+    whole = [line.rstrip() for line in invoke("why", "T-1", "--judge", "j1").lines]
+    assert len(whole) == len(page) + 34
+    assert not any("lines: --judge" in line for line in whole)
+
+
 def test_the_judge_shown_can_be_chosen(desk: Desk) -> None:
     desk.judge("T-1", PASS, BLOCKER, BLOCKER)
     assert "j2, turn by turn" in invoke("why", "T-1").out
@@ -264,6 +279,13 @@ def test_the_next_commands_name_a_ledger_that_was_named(desk: Desk) -> None:
     url = "sqlite:///it's here/l.db"
     page = invoke("why", "T-1", "--ledger", url).out
     assert "causebook replay T-1 --ledger 'sqlite:///it'\"'\"'s here/l.db'" in page
+
+
+@pytest.mark.parametrize("form", ["--ledger {}", "--ledger={}"])
+def test_a_hint_names_the_ledger_that_was_named(desk: Desk, form: str) -> None:
+    Path("ledger.db").rename("l.db")
+    done = invoke("why", "T-9", *form.format("sqlite:///l.db").split(" "))
+    assert done.err.splitlines()[1] == "hint: causebook tasks --ledger sqlite:///l.db lists what is"
 
 
 # ── a record that does not hold ──────────────────────────────────────────────────────────────────────
