@@ -13,12 +13,16 @@ from .store.port import Store
 COMPRESSION_LEVEL = 1
 """Evidence is compressed for its size on disk, on the path of every turn: fast beats small."""
 COMPRESSED_BYTES_MIN = 512
-"""Below it a body is stored as it is: packing it costs more than the disk it saves."""
+"""Below it zlib leaves a body as it is: to make it smaller costs more than the disk it saves."""
 WINDOW_BITS, MEMORY_LEVEL = 13, 6
 """Of the compressor: its defaults clear a quarter of a megabyte an item, which costs more than packing it."""
 
 
-def _by_zlib(body: bytes, level: int = COMPRESSION_LEVEL) -> bytes:
+def _by_zlib(body: bytes) -> bytes:
+    return _at_level(COMPRESSION_LEVEL if len(body) >= COMPRESSED_BYTES_MIN else 0, body)
+
+
+def _at_level(level: int, body: bytes) -> bytes:
     packer = zlib.compressobj(level, zlib.DEFLATED, WINDOW_BITS, MEMORY_LEVEL)
     return packer.compress(body) + packer.flush()
 
@@ -35,9 +39,8 @@ except ImportError:
 
 def packed(body: bytes, compressed: Callable[[bytes], bytes] = compressed) -> bytes:
     """A body as it is stored: in zlib's format, and at most a few bytes longer than it is."""
-    if len(body) >= COMPRESSED_BYTES_MIN and len(smaller := compressed(body)) < len(body):
-        return smaller
-    return _by_zlib(body, level=0)
+    smaller = compressed(body)
+    return smaller if len(smaller) < len(body) else _at_level(0, body)
 
 
 def stored_text(store: Store, commitment: str) -> str | None:

@@ -39,8 +39,8 @@ def test_what_is_packed_is_unpacked_by_zlib_alone_and_takes_no_more_than_it_is(
         assert unpacking.eof
         assert not unpacking.unused_data
         assert len(stored) < len(body) + 12 + len(body) // 1_000
-    smaller = len(packed(SOURCE[:length], by)) < 0.9 * length
-    assert smaller == (length >= COMPRESSED_BYTES_MIN)
+    if length >= COMPRESSED_BYTES_MIN:
+        assert len(packed(SOURCE[:length], by)) < 0.9 * length
 
 
 def test_the_extra_packs_by_a_library_of_its_own() -> None:

@@ -50,7 +50,7 @@ MEASURED: tuple[tuple[str, Compressed, float | None], ...] = (
 
 TURNS = 150
 """Of one judge."""
-JUDGES = 3
+JUDGES = 6
 """Of one round."""
 
 _WORDS = ("self", "value", "result", "return", "for", "in", "if", "not", "path", "=", "(", ")", ":")
