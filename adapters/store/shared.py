@@ -31,7 +31,7 @@ def check_format(shown: str, versions: Sequence[object]) -> None:
 
 
 def not_a_ledger(shown: str) -> BadData:
-    return BadData(f"{shown}: is not a causebook ledger", hint="causebook init makes a new one")
+    return BadData(f"{shown}: is not a causebook ledger", hint=NO_LEDGER_HINT)
 
 
 def check_lock_name(name: str) -> str:

@@ -25,6 +25,7 @@ from .shared import (
     FORMAT_VERSION,
     already_there,
     check_lock_name,
+    not_a_ledger,
     position_of,
     prefix_end,
     projection_row,
@@ -251,6 +252,8 @@ def _create(location: SQLiteLocation, lock_timeout_seconds: float) -> None:
     try:
         if is_new:
             _make_private(path)
+        elif path.stat().st_size == 1:
+            raise not_a_ledger(shown)  # SQLite takes one byte for an empty file, and writes over it
         connection = sqlite3.connect(
             location.uri("mode=rwc"), uri=True, timeout=lock_timeout_seconds, isolation_level=None
         )
@@ -271,8 +274,7 @@ def _create(location: SQLiteLocation, lock_timeout_seconds: float) -> None:
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = WAL")
     except BadData as error:
-        hint = "--ledger URL names another place" if "init" in error.hint else error.hint
-        raise CannotCreate(error.message, hint=hint) from None
+        raise CannotCreate(error.message, hint=error.hint) from None
     except ERRORS as error:
         if is_new and path.exists() and path.stat().st_size == 0:
             path.unlink()

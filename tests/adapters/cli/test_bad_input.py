@@ -245,6 +245,22 @@ def test_a_ledger_file_that_is_no_database(desk: Desk, command: tuple[str, ...])
     refused(invoke(*command, "--ledger", "sqlite:///text.db"), 65, "text.db")
 
 
+@pytest.mark.parametrize("content", [b"x", b"\0", b"hello, world\n", b"\0" * 4096, None])
+def test_no_ledger_is_founded_over_somebody_elses_file(desk: Desk, content: bytes | None) -> None:
+    """SQLite takes a file of one byte for an empty one. `None`: a database of another program."""
+    if content is None:
+        with contextlib.closing(sqlite3.connect("other", isolation_level=None)) as connection:
+            connection.execute("CREATE TABLE t (a)")
+    else:
+        Path("other").write_bytes(content)
+    before = desk.state()
+    done = invoke("init", "--ledger", "sqlite:///other", "--keys", "made")
+    refused(done, 73, "other")
+    if content is None or len(content) == 1:
+        assert "--ledger URL or CAUSEBOOK_LEDGER names another" in done.err
+    assert desk.state() == before
+
+
 @each_command
 def test_a_ledger_of_a_newer_format(desk: Desk, command: tuple[str, ...]) -> None:
     desk.protocol(PASS)
