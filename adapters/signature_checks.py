@@ -5,8 +5,9 @@ processes, while this one reads, hashes and folds. A worker is this Python, star
 (`signature_worker.py`). No answer depends on its life: what is left open by a worker that cannot be started,
 dies, or says anything but an answer is checked here.
 
-What a worker runs is what this process runs, file for file. It looks for nothing in the working directory,
-nor along this process's import path, where other files may lie by now than when this process began.
+Of ours a worker runs what this process runs, file for file; the library is the one installed for its Python,
+or where this process has it. It looks for nothing in the working directory, nor along this process's import
+path, where other files may lie by now than when this process began.
 """
 
 from __future__ import annotations
@@ -233,7 +234,7 @@ class _Worker:
 
 
 def _program(library: Library) -> str:
-    """What a worker runs, in ASCII: our packages from where they are, the library from where it is."""
+    """What a worker runs, in ASCII: our packages from where they are, and where else the library may be."""
     packages = {name: list(sys.modules[name].__path__) for name in _PACKAGES}
     beside = [os.path.dirname(path) for path in _library_paths()]
     return (

@@ -183,9 +183,8 @@ class Batch:
                 role = signer_of(kind)
                 signer = writer.signer(role)
                 keyid, sign = signer.keyid, signer.sign
-                self._keyids.add(
-                    (keyid, kind)
-                )  # its role says what a key may sign: one kind will do
+                # What a key may sign, its role says: one kind stands for all.
+                self._keyids.add((keyid, kind))
             raw, previous = write(
                 kind,
                 event.fields(),

@@ -39,9 +39,8 @@ def pointed(folder: Path, name: str) -> Path | None:
 
 def real(path: Path) -> Path:
     """The path with its links resolved; one that leads round in a circle stays as it is."""
-    return Path(
-        os.path.realpath(path)
-    )  # `Path.resolve` raises RuntimeError there, up to Python 3.12
+    # `Path.resolve` raises RuntimeError there, up to Python 3.12.
+    return Path(os.path.realpath(path))
 
 
 def git_dir_of(top: Path) -> Path | None:

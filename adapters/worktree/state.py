@@ -115,7 +115,7 @@ def _hashed(found: Found, object_format: str, chunk_bytes: int) -> Seen:
         return Seen(found.path, SYMLINK, digest, blob_id(target, object_format))
     descriptor = Tree.file(found.folder, found.name, found.status.st_mode)
     try:
-        size, digests = found.status.st_size, hashlib.sha256()
+        status, size, digests = os.fstat(descriptor), found.status.st_size, hashlib.sha256()
         hasher, read = blob_hasher(size, object_format), 0
         # Not past its end as it was seen: what grows as fast as it is read has none.
         while read <= size and (chunk := os.read(descriptor, chunk_bytes)):
@@ -124,7 +124,7 @@ def _hashed(found: Found, object_format: str, chunk_bytes: int) -> Seen:
             read += len(chunk)
     finally:
         os.close(descriptor)
-    mode = "100755" if found.status.st_mode & stat.S_IXUSR else "100644"
+    mode = "100755" if status.st_mode & stat.S_IXUSR else "100644"
     blob = hasher.hexdigest() if read == size else None
     return Seen(found.path, mode, digests.hexdigest(), blob)
 
